@@ -69,14 +69,14 @@ def train(framework: str, backend: str, model: str) -> float:
         *(("ddp", "transformer"), ("fsdp2", "transformer")),
     ],
 )
-def test_a_framework_trains_to_the_loss_that_gloo_gives(framework: str, model: str) -> None:
+def test_a_framework_trains_to_the_loss_of_gloo(framework: str, model: str) -> None:
     if importlib.util.find_spec(NEEDS[framework]) is None:
         pytest.skip(f"{NEEDS[framework]} is not installed: pip install 'innet[frameworks]'")
     over_gloo = train(framework, "gloo", model)
     assert train(framework, "innet", model) == pytest.approx(over_gloo, rel=1e-3)
 
 
-def test_every_framework_of_the_page_is_tried() -> None:
+def test_every_framework_of_the_page_is_tested() -> None:
     page = (APPS.parent / "docs" / "frameworks.md").read_text()
     assert set(re.findall(r"apps/with_(\w+)\.py", page)) == set(NEEDS)
     assert {path.stem.removeprefix("with_") for path in APPS.glob("with_*.py")} == set(NEEDS)

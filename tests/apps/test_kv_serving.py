@@ -28,7 +28,7 @@ SMALL = (
 
 
 @pytest.mark.parametrize("options", [(), ("--by-layer", "--layers-per-block", "1")])
-def test_answers_are_those_without_the_pool_to_the_bit(
+def test_answers_equal_those_without_the_pool_to_the_bit(
     tmp_path: Path, options: tuple[str, ...]
 ) -> None:
     output = tmp_path / "serving.json"
@@ -88,7 +88,7 @@ def test_requests_about_a_document_begin_alike() -> None:
         (["--output", "serving.txt"], "end it in .json"),
     ],
 )
-def test_what_does_not_fit_is_refused(options: list[str], message: str) -> None:
+def test_invalid_options_are_refused(options: list[str], message: str) -> None:
     assert message in (refusal(parse_arguments(options), ranks=4) or "")
     assert refusal(parse_arguments([]), ranks=4) is None
     assert "two or more" in (refusal(parse_arguments([]), ranks=1) or "")

@@ -12,7 +12,7 @@ from innet.errors import JobFailed
 pytest.importorskip("scipy", reason="networkx computes PageRank with SciPy")
 
 
-def test_ranks_are_those_of_networkx(run_app, tmp_path):
+def test_ranks_equal_those_of_networkx(run_app, tmp_path):
     run_app(
         *("pagerank.py", "--vertices", 300, "--tolerance", 1e-4, "--output", tmp_path),
         *("--algorithms", "inc", "ps", "ring"),
@@ -30,7 +30,7 @@ def test_ranks_are_those_of_networkx(run_app, tmp_path):
 
 
 @pytest.mark.jobs
-def test_a_file_of_edges(run_app, tmp_path):
+def test_a_file_of_edges_is_read(run_app, tmp_path):
     """With a vertex that refers to nobody, one to itself, numbers with gaps, and an edge twice."""
     edges = tmp_path / "edges.txt"
     edges.write_text("# from to\n7 100\n100 7\n7 3\n3 7\n9 9\n9 3\n7 5\n7 5\n")
@@ -40,7 +40,7 @@ def test_a_file_of_edges(run_app, tmp_path):
 
 
 @pytest.mark.parametrize("content", ["", "1 two\n", "1\n"])
-def test_what_is_no_graph_is_told(tmp_path, content):
+def test_malformed_graphs_are_reported(tmp_path, content):
     edges = tmp_path / "edges.txt"
     edges.write_text(content)
     with pytest.raises(InputError, match=r"edges.*edges\.txt"):

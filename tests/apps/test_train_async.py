@@ -21,7 +21,7 @@ SMALL = ("--layers", "1", "--width", "16", "--heads", "2", "--context", "16", "-
 
 
 @pytest.mark.jobs
-def test_both_trainings_do_their_steps_and_learn(tmp_path: Path) -> None:
+def test_both_trainings_complete_and_learn(tmp_path: Path) -> None:
     output = tmp_path / "async.json"
     lines: list[str] = []
     options = (
@@ -67,6 +67,6 @@ def test_both_trainings_do_their_steps_and_learn(tmp_path: Path) -> None:
         (["--staleness", "-1"], "at least 0"),
     ],
 )
-def test_what_does_not_fit_is_refused(options: list[str], message: str) -> None:
+def test_invalid_options_are_refused(options: list[str], message: str) -> None:
     assert message in (refusal(parse_arguments(options), ranks=4) or "")
     assert refusal(parse_arguments([]), ranks=4) is None

@@ -48,7 +48,7 @@ def train_together(
     return records
 
 
-def test_accuracy_is_that_of_one_process_and_placement_changes_no_bit(tmp_path: Path) -> None:
+def test_accuracy_equals_that_of_one_process_and_placement_changes_no_bit(tmp_path: Path) -> None:
     alone = train_alone(3)
     placements = ("inc:roots=spine0", "inc:roots=spine1", "ring")
     first, second, ring = train_together(

@@ -48,7 +48,7 @@ def train(*jobs: Sequence[str]) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.jobs
-def test_a_training_goes_on_from_a_checkpoint_of_another_layout(tmp_path: Path) -> None:
+def test_a_training_continues_from_a_checkpoint_of_another_layout(tmp_path: Path) -> None:
     whole, first, second = (tmp_path / f"{name}.json" for name in ("whole", "first", "second"))
     checkpoint = ("--checkpoint", str(tmp_path / "checkpoint"))
     lines = train(
@@ -92,7 +92,7 @@ def test_a_training_goes_on_from_a_checkpoint_of_another_layout(tmp_path: Path) 
         (["--output", "losses.png"], "--output losses.png: end it in .json"),
     ],
 )
-def test_what_does_not_fit_is_refused_with_advice(options: list[str], message: str) -> None:
+def test_invalid_options_are_refused_with_advice(options: list[str], message: str) -> None:
     with pytest.raises(LayoutError, match=re.escape(message)):
         checked_layout(parse_arguments(options), ranks=4)
 
@@ -114,13 +114,13 @@ def refusal(
     return capsys.readouterr().err
 
 
-def test_a_refusal_is_one_message_and_ends_with_an_error(monkeypatch, capsys) -> None:
+def test_a_refusal_is_one_message_and_an_error_status(monkeypatch, capsys) -> None:
     monkeypatch.setenv("RANK", "0")
     monkeypatch.setenv("WORLD_SIZE", "4")
     said = refusal(["--parallel", "ddp:3"], monkeypatch, capsys)
     assert "3 = 3 ranks, and there are 4" in said
 
 
-def test_outside_a_run_it_says_how_to_start(monkeypatch, capsys) -> None:
+def test_outside_a_run_the_error_says_how_to_start_one(monkeypatch, capsys) -> None:
     monkeypatch.delenv("RANK", raising=False)
     assert "innet run star8" in refusal([], monkeypatch, capsys)

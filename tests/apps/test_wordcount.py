@@ -69,7 +69,7 @@ def test_a_missing_file_is_named(run_app, tmp_path):
         run_app("wordcount.py", tmp_path / "missing.txt", topology="star:2")
 
 
-def test_words_with_the_same_key_are_an_error_and_not_one_word(wordcount, monkeypatch):
+def test_words_with_the_same_key_are_an_error(wordcount, monkeypatch):
     monkeypatch.setattr(wordcount, "key_of", len)
     with pytest.raises(wordcount.InputError, match=r"'two' and 'one' have the same key"):
         wordcount.Dictionary(["one", "three", "two"])
@@ -87,7 +87,7 @@ def test_words_with_the_same_key_are_an_error_and_not_one_word(wordcount, monkey
 
 
 @pytest.mark.parametrize("app", ["wordcount.py", "pagerank.py"])
-def test_started_by_itself_an_app_says_how_to_start_it(app):
+def test_an_app_started_without_innet_says_how_to_start_it(app):
     alone = subprocess.run(
         [sys.executable, APPS / app], capture_output=True, text=True, timeout=240, check=False
     )

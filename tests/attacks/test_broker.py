@@ -43,7 +43,7 @@ async def is_served(broker_socket: Path) -> bool:
 
 
 @pytest.mark.parametrize("way", ["socket", "port"])
-async def test_silent_connections_hold_few_descriptors_and_nobody_up(
+async def test_silent_connections_hold_few_descriptors_and_block_nobody(
     tmp_path: Path, way: str
 ) -> None:
     async with embedded(tmp_path, LIMITS) as (broker, broker_socket):
@@ -60,7 +60,9 @@ async def test_silent_connections_hold_few_descriptors_and_nobody_up(
 
 
 @pytest.mark.parametrize("begin", [b"", b"\x10", raw_mqtt.connect()[:-1]])
-async def test_who_does_not_say_connect_in_time_is_closed(tmp_path: Path, begin: bytes) -> None:
+async def test_a_client_that_does_not_send_connect_in_time_is_closed(
+    tmp_path: Path, begin: bytes
+) -> None:
     async with embedded(tmp_path, PATIENT) as (broker, broker_socket):
         async with silent_connections(broker_socket, SILENT) as connections:
             for connection in connections:
@@ -93,7 +95,7 @@ async def test_the_port_needs_the_password(tmp_path: Path, login: tuple[str, str
         assert broker.broker.connections == 0
 
 
-async def test_one_process_does_not_take_the_places_of_all(
+async def test_one_process_cannot_use_up_all_connections(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING, "innet"):
@@ -117,7 +119,7 @@ async def test_one_process_does_not_take_the_places_of_all(
                 assert await another.read() == (ACCEPTED[0], ACCEPTED[2:])
 
 
-async def test_a_client_that_is_refused_again_and_again_is_logged_once(
+async def test_a_repeatedly_refused_client_is_logged_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     limits = BrokerLimits(clients=1, retained_bytes=300)
@@ -138,7 +140,7 @@ async def test_a_client_that_is_refused_again_and_again_is_logged_once(
     assert all("counted and not logged" in record.message for record in caplog.records)
 
 
-async def test_others_are_served_while_one_subscribes_to_very_much(tmp_path: Path) -> None:
+async def test_a_client_with_many_subscriptions_blocks_nobody(tmp_path: Path) -> None:
     filters = [f"+/nothing-{number}" for number in range(200)]
     async with (
         embedded(tmp_path) as (_, broker_socket),
@@ -155,7 +157,7 @@ async def test_others_are_served_while_one_subscribes_to_very_much(tmp_path: Pat
             assert await answer == 1 + len(filters)  # CONNACK, and a SUBACK each
 
 
-async def test_a_slow_reader_gets_all_that_is_retained(tmp_path: Path) -> None:
+async def test_a_slow_reader_receives_all_retained_messages(tmp_path: Path) -> None:
     limits = BrokerLimits(session=SessionLimits(queued_bytes=1 << 18))
     payload = bytes(1 << 16)
     topics = [f"t/{number}" for number in range(64)]
@@ -178,7 +180,7 @@ async def test_a_slow_reader_gets_all_that_is_retained(tmp_path: Path) -> None:
         assert broker.broker.counters.dropped == 0
 
 
-async def test_a_slow_reader_lives_for_as_long_as_it_reads(tmp_path: Path) -> None:
+async def test_a_slow_reader_stays_connected_while_it_reads(tmp_path: Path) -> None:
     """What it sends is not looked at before it has read what it got: so neither are its pings."""
     async with (
         embedded(tmp_path) as (broker, broker_socket),
@@ -206,7 +208,7 @@ async def test_a_slow_reader_lives_for_as_long_as_it_reads(tmp_path: Path) -> No
         assert broker.broker.connections == 1
 
 
-async def test_a_taken_port_leaves_no_socket_behind(tmp_path: Path) -> None:
+async def test_a_port_in_use_leaves_no_socket_behind(tmp_path: Path) -> None:
     broker_socket = tmp_path / "broker.sock"
     async with await asyncio.start_server(lambda *_: None, "127.0.0.1", 0) as taken:
         port = taken.sockets[0].getsockname()[1]
@@ -217,7 +219,7 @@ async def test_a_taken_port_leaves_no_socket_behind(tmp_path: Path) -> None:
         assert psutil.Process().num_fds() == before
 
 
-async def test_who_parts_without_reading_from_a_broker_elsewhere_keeps_no_connection(
+async def test_a_client_that_leaves_without_reading_keeps_no_connection_to_a_remote_broker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broker_socket = tmp_path / "broker.sock"
@@ -265,7 +267,7 @@ async def ping(client: RawClient) -> int:
     return count
 
 
-async def test_who_parts_without_reading_holds_no_descriptor(tmp_path: Path) -> None:
+async def test_a_client_that_leaves_without_reading_holds_no_descriptor(tmp_path: Path) -> None:
     """Nobody will ever take what the broker still has for it."""
     async with (
         embedded(tmp_path) as (broker, broker_socket),
@@ -287,7 +289,7 @@ async def test_who_parts_without_reading_holds_no_descriptor(tmp_path: Path) -> 
         assert psutil.Process().num_fds() == before - 1
 
 
-async def test_messages_of_a_byte_are_not_kept_by_the_million(tmp_path: Path) -> None:
+async def test_one_byte_messages_are_not_retained_without_limit(tmp_path: Path) -> None:
     limits = BrokerLimits(retained_bytes=1 << 20)
     count = 10_000
     async with (
@@ -300,7 +302,7 @@ async def test_messages_of_a_byte_are_not_kept_by_the_million(tmp_path: Path) ->
         assert 0 < await ping(it) <= limits.retained_bytes // 256
 
 
-async def test_a_stranger_sends_no_large_connect(tmp_path: Path) -> None:
+async def test_a_large_connect_of_a_stranger_is_refused(tmp_path: Path) -> None:
     async with embedded(tmp_path, LIMITS) as (broker, _):
         assert broker.url is not None
         size = LIMITS.session.connect_bytes + 1
@@ -308,7 +310,7 @@ async def test_a_stranger_sends_no_large_connect(tmp_path: Path) -> None:
             assert await client.until_closed() == b""
 
 
-async def test_silent_connections_do_not_reach_a_broker_elsewhere(tmp_path: Path) -> None:
+async def test_silent_connections_do_not_reach_a_remote_broker(tmp_path: Path) -> None:
     """One descriptor each in the launcher for a while, and none at the broker."""
     broker_socket = tmp_path / "broker.sock"
     accepted = asyncio.Semaphore(0)

@@ -29,7 +29,7 @@ def small_pit(settings: Any) -> None:
     settings.pit_capacity = _PIT_CAPACITY
 
 
-def test_data_that_claim_a_digest_answer_nobody_who_asks_for_it() -> None:
+def test_data_with_a_claimed_digest_satisfy_no_interest() -> None:
     with NodeAmongStrangers(2, some_cache) as node:
         client, producer = node.neighbours
         node.node.add_route("/videos", 1)
@@ -46,13 +46,13 @@ def test_data_that_claim_a_digest_answer_nobody_who_asks_for_it() -> None:
         assert client.receive("data")[1] == bytes(right)
 
 
-def test_a_validator_takes_no_data_that_claim_a_digest() -> None:
+def test_a_validator_refuses_data_with_a_claimed_digest() -> None:
     forged = bytes(data("/videos/a/sha256digest=" + "01" * 32, b"poison"))
     with pytest.raises(SecurityError, match="implicit digest"):
         parse_data(forged)
 
 
-def test_who_asks_for_ever_for_what_never_comes_has_no_more_than_its_share() -> None:
+def test_a_requester_of_missing_data_uses_only_its_share_of_the_pit() -> None:
     with NodeAmongStrangers(0, small_pit) as node:
         node.node.register_producer("/job/g0/3", "3")
         attacker, other = node.add_programs(2)
@@ -74,7 +74,7 @@ def test_who_asks_for_ever_for_what_never_comes_has_no_more_than_its_share() -> 
         assert node.counted("pit_entries", other) == pending + 1
 
 
-def test_names_of_related_components_have_hashes_of_their_own() -> None:
+def test_names_with_related_components_have_different_hashes() -> None:
     one, other = bytes.fromhex("08060102"), bytes.fromhex("010208040806")
     generic = 8
     hashes = set()

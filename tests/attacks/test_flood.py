@@ -27,7 +27,7 @@ def small_pit(settings: Any) -> None:
     settings.pit_capacity = _PIT_CAPACITY
 
 
-def test_a_flood_on_one_face_leaves_the_others_their_throughput() -> None:
+def test_a_flood_on_one_face_does_not_reduce_the_throughput_of_others() -> None:
     with NodeAmongStrangers(1, small_pit) as node:
         (producer,) = node.neighbours
         node.node.add_route("/flood", 0)
@@ -49,7 +49,7 @@ def test_a_flood_on_one_face_leaves_the_others_their_throughput() -> None:
     assert served >= 0.8 * _WINDOWS * _WINDOW
 
 
-def test_a_neighbour_that_waits_for_everything_leaves_room_for_others() -> None:
+def test_a_neighbour_with_many_pending_interests_leaves_room_for_others() -> None:
     with NodeAmongStrangers(2, small_pit) as node:
         greedy, modest = node.neighbours
         node.node.register_producer("/j/g0/0", "0")
@@ -63,7 +63,7 @@ def test_a_neighbour_that_waits_for_everything_leaves_room_for_others() -> None:
         assert modest.receive("hold")[0].uri.endswith("/seq=9999/seg=0")
 
 
-def test_silent_connections_keep_no_program_out_of_a_forwarder(tmp_path: Path) -> None:
+def test_silent_connections_block_no_program_of_a_forwarder(tmp_path: Path) -> None:
     async def fetched(producer_uri: str, consumer_uri: str) -> bytes:
         async with Client(producer_uri) as producer, Client(consumer_uri) as consumer:
             await producer.register("/hello", lambda asked: encode_data(asked.name, b"world"))

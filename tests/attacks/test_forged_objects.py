@@ -98,7 +98,7 @@ def forged_root(cluster: Cluster, datagram: bytes) -> bytes | None:
 
 
 @pytest.mark.parametrize("signature", ["ed25519", "digest", "none"])
-def test_a_forged_root_that_a_cache_has_ends_no_fetch(wire: Wire, signature: str) -> None:
+def test_a_forged_root_in_a_cache_ends_no_fetch(wire: Wire, signature: str) -> None:
     def forge_the_first(datagram: bytes) -> list[bytes]:
         forged = forged_root(made, datagram) if wire.changed == 0 else None
         return [forged or datagram]
@@ -113,7 +113,7 @@ def test_a_forged_root_that_a_cache_has_ends_no_fetch(wire: Wire, signature: str
         assert made.status("h0")["endpoint"]["forged_roots"] == 1
 
 
-def test_who_forges_every_root_is_named_when_the_fetch_ends(wire: Wire) -> None:
+def test_a_node_that_forges_every_root_is_named_when_the_fetch_ends(wire: Wire) -> None:
     tamper = {("h1", "s0"): wire}
     with Cluster(
         load_topology("star:3"), tamper=tamper, signature="ed25519", timeout_s=1.0
@@ -128,7 +128,7 @@ def test_who_forges_every_root_is_named_when_the_fetch_ends(wire: Wire) -> None:
     ("signature", "kind"),
     [("digest", SignatureType.DIGEST_SHA256), ("none", SignatureType.NULL)],
 )
-def test_a_root_that_no_key_has_signed_is_dropped_where_digests_do_for_all_else(
+def test_an_unsigned_root_is_dropped_where_digests_suffice_for_other_data(
     wire: Wire, signature: str, kind: SignatureType
 ) -> None:
     def first_the_forged(datagram: bytes) -> list[bytes]:

@@ -108,7 +108,7 @@ async def test_silent_callers_give_way_to_one_that_answers() -> None:
         assert displaced == [Refusal(NackReason.CONGESTION)] * 17  # they may ask again
 
 
-async def test_calls_of_one_function_leave_places_for_another() -> None:
+async def test_calls_of_one_function_leave_room_for_another() -> None:
     client = Callers()
     limits = InputLimits(unvalidated=8, validation_s=FOREVER_S, undisturbed_s=FOREVER_S)
     async with innet.serving(echo, other, client=client, limits=limits) as server:
@@ -118,7 +118,7 @@ async def test_calls_of_one_function_leave_places_for_another() -> None:
         assert await innet.call("/other", client=client) == "served"
 
 
-async def test_callers_that_are_not_validated_take_no_place_of_validated_ones() -> None:
+async def test_unvalidated_callers_take_no_place_of_validated_ones() -> None:
     client = Callers()
     limits = InputLimits(unvalidated=2, validation_s=FOREVER_S, undisturbed_s=0.0)
     serving = innet.serving(
@@ -141,7 +141,7 @@ async def test_callers_that_are_not_validated_take_no_place_of_validated_ones() 
         (2, InputLimits(input_s=0.05), "the input did not arrive within 0.05 s"),
     ],
 )
-async def test_a_caller_that_falls_silent_frees_its_place_in_time(
+async def test_a_silent_caller_frees_its_place_after_a_timeout(
     segments: int, limits: InputLimits, why: str
 ) -> None:
     client = Callers()
@@ -154,7 +154,7 @@ async def test_a_caller_that_falls_silent_frees_its_place_in_time(
         assert await innet.call("/echo", 1, client=client) == [1]
 
 
-async def test_a_caller_that_was_displaced_is_served_when_it_asks_again() -> None:
+async def test_a_displaced_caller_is_served_when_it_retries() -> None:
     client = Callers()
     limits = InputLimits(unvalidated=2, validation_s=FOREVER_S, undisturbed_s=0.0)
     async with innet.serving(echo, client=client, limits=limits) as server:

@@ -97,7 +97,7 @@ def tensor_error(name: str, text: bytes) -> Data:
 
 
 @pytest.mark.parametrize("label", BAD_LABELS.values(), ids=BAD_LABELS)
-def test_a_label_that_is_none_is_dropped_and_operations_go_on(node, label):
+def test_an_invalid_label_is_dropped_and_operations_continue(node, label):
     (neighbour,) = node.neighbours
     worker = Worker(node.node)
     told = worker.fetch(0, timeout_s=2.0)
@@ -131,7 +131,7 @@ def works_as_before(worker: Worker, neighbour: Neighbour) -> None:
     ],
     ids=["not UTF-8", "cut"],
 )
-def test_an_error_s_text_ends_its_operation_whatever_its_bytes_are(node, text, shown):
+def test_an_error_ends_its_operation_for_any_bytes_of_its_text(node, text, shown):
     (neighbour,) = node.neighbours
     worker = Worker(node.node)
     told = worker.fetch(0, timeout_s=30.0)

@@ -130,7 +130,7 @@ async def answer_to(address: Address, content: bytes) -> bytes:
         *("zmtp1", "zmtp2", "null", "plain", "curve"),
     ],
 )
-async def test_a_scanner_sees_at_most_that_zeromq_listens(
+async def test_a_scanner_learns_at_most_that_zeromq_listens(
     tmp_path: Path, monkeypatch, content: bytes
 ) -> None:
     monkeypatch.setattr(sockets, "_HANDSHAKE_MS", 200)
@@ -189,13 +189,15 @@ async def test_a_client_without_curve_gets_no_answer(tmp_path: Path) -> None:
     ],
     ids=["empty", "json", "heartbeat", "frame", "bye", "join", "reply", "random"],
 )
-async def test_before_a_join_request_nothing_is_answered(tmp_path: Path, message: bytes) -> None:
+async def test_messages_before_a_join_request_are_not_answered(
+    tmp_path: Path, message: bytes
+) -> None:
     async with attacked(tmp_path) as cluster, Peer(cluster) as peer:
         await peer.send(message, message)
         assert await peer.received_nothing(cluster)
 
 
-async def test_a_wrong_secret_is_refused_once_a_connection(tmp_path: Path) -> None:
+async def test_a_wrong_secret_is_refused_once_per_connection(tmp_path: Path) -> None:
     """And the refusal tells nothing that the stranger has not said."""
     async with attacked(tmp_path) as cluster, Peer(cluster) as peer:
         refusal = await peer.join(machines={"h1": "x" * 22})
@@ -208,7 +210,7 @@ async def test_a_wrong_secret_is_refused_once_a_connection(tmp_path: Path) -> No
         assert "h1" in cluster.listener.missing
 
 
-async def test_who_is_refused_opens_nothing(tmp_path: Path) -> None:
+async def test_a_refused_machine_opens_no_stream(tmp_path: Path) -> None:
     connected: list[object] = []
     async with attacked(tmp_path) as cluster, Peer(cluster) as peer:
         session = cluster.run_dir / "session.sock"
@@ -225,7 +227,7 @@ async def test_an_identity_that_a_peer_has_chosen_is_not_answered(tmp_path: Path
         assert await peer.received_nothing(cluster)
 
 
-async def test_a_recorded_join_request_is_worth_nothing_with_another_key(tmp_path: Path) -> None:
+async def test_a_recorded_join_request_is_useless_with_another_key(tmp_path: Path) -> None:
     async with attacked(tmp_path) as cluster, Peer(cluster) as peer, Peer(cluster) as thief:
         recorded = join_message(peer.request("h2"))
         await peer.send(recorded)
@@ -237,7 +239,7 @@ async def test_a_recorded_join_request_is_worth_nothing_with_another_key(tmp_pat
         assert "h2" not in cluster.listener.missing
 
 
-async def test_a_message_that_is_too_large_ends_its_connection_alone(tmp_path: Path) -> None:
+async def test_a_message_that_is_too_large_ends_only_its_connection(tmp_path: Path) -> None:
     async with attacked(tmp_path) as cluster, Peer(cluster) as peer:
         assert isinstance(await peer.join("h2"), JoinAcceptance)
         monitor = peer.socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
@@ -258,7 +260,7 @@ async def test_a_machine_opens_no_socket_that_is_not_offered(tmp_path: Path, nam
         assert "may be opened" in frame.reason
 
 
-async def test_a_machine_that_skips_frames_is_lost_and_no_other(tmp_path: Path) -> None:
+async def test_only_a_machine_that_skips_frames_is_lost(tmp_path: Path) -> None:
     async with attacked(tmp_path) as cluster, Peer(cluster) as peer:
         assert isinstance(await peer.join("h2"), JoinAcceptance)
         machine = await cluster.listener.joined("h2")

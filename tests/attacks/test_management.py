@@ -33,7 +33,7 @@ def management_counter(node: NodeAmongStrangers, name: str) -> int:
     return int(node.node.status()["management"][name])
 
 
-def test_commands_are_for_those_who_have_the_right() -> None:
+def test_commands_require_permission() -> None:
     with NodeAmongStrangers(1) as node:
         (far,) = node.neighbours
         (program,) = node.add_programs(1)

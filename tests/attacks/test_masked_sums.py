@@ -55,7 +55,7 @@ def require_hidden(rounds: Collection[Seen], colluding: int) -> None:
     [(CALLS_BEFORE_SIGNING, NODES[2:]), (CALLS_BEFORE_SIGNING + 1, NODES)],
     ids=["they sign", "they reveal"],
 )
-def test_ranks_that_reveal_and_die_leave_nothing_for_fewer_than_the_threshold(call, contributors):
+def test_revelations_of_fewer_ranks_than_the_threshold_unmask_nothing(call, contributors):
     """Two ranks are a message ahead of the others, say all that they would say, and die.
 
     Before anybody else knew of a sum with the two, the others unmask one without them, and the two
@@ -85,7 +85,7 @@ def deaths(draw: st.DrawFn) -> list[Death]:
 @settings(max_examples=60, deadline=None)
 @example([Death("h1", 3, True, ("h3",)), Death("h3", 5, True, ("h0",))])
 @given(deaths())
-def test_whichever_ranks_die_all_that_are_left_have_the_sum_or_an_error(dying):
+def test_remaining_ranks_have_the_sum_or_an_error_whichever_ranks_die(dying):
     with watching() as rounds:
         results = World(NODES, dying).run(one_sum)
     left = [result for result in results.values() if not isinstance(result, Died)]
@@ -163,7 +163,7 @@ def attacks(draw: st.DrawFn) -> tuple[int, int, list[tuple[int, set[int], set[in
 
 @settings(max_examples=60, deadline=None)
 @given(attacks())
-def test_different_survivors_shown_to_different_ranks_show_nothing_within_the_bound(attack):
+def test_different_sets_of_survivors_reveal_nothing_within_the_bound(attack):
     ranks, colluding, moves = attack
     attacker = Attacker(ranks, 2 * ranks // 3 + 1, colluding)
     for rank, included, _ in moves:
@@ -189,19 +189,19 @@ def split_view(ranks: int, threshold: int, colluding: int) -> Attacker:
 
 
 @pytest.mark.parametrize(("ranks", "threshold", "colluding"), [(5, 4, 2), (7, 5, 2), (8, 6, 3)])
-def test_a_split_view_reads_nobody_within_the_bound(ranks, threshold, colluding):
+def test_a_split_view_reveals_no_rank_within_the_bound(ranks, threshold, colluding):
     assert 2 * threshold > ranks + colluding
     assert split_view(ranks, threshold, colluding).reads() == set()
 
 
-def test_a_split_view_beyond_the_bound_reads_a_rank():
+def test_a_split_view_beyond_the_bound_reveals_a_rank():
     """The bound is tight; and the attacker of these tests does find what can be found."""
     attacker = split_view(5, 3, 1)
     assert 0 in attacker.reads()
 
 
 @pytest.mark.parametrize("dropped", [(), (4,)])
-def test_fewer_views_than_the_threshold_do_not_read_a_rank_of_a_whole_round(dropped):
+def test_fewer_views_than_the_threshold_reveal_no_rank_of_a_complete_round(dropped):
     ranks = Ranks(whole_numbers(5), 4)
     included = set(range(5)) - set(dropped)
     seen = Seen(dict(enumerate(ranks.parts)), dict(enumerate(ranks.masked)), {}, ranks.point)
@@ -210,7 +210,7 @@ def test_fewer_views_than_the_threshold_do_not_read_a_rank_of_a_whole_round(drop
     require_hidden([seen], 3)
 
 
-def test_a_rank_that_has_signed_does_not_begin_its_sum_anew(monkeypatch):
+def test_a_rank_that_has_signed_does_not_restart_its_sum(monkeypatch):
     """A liar says that nobody had masked yet, so that two sums of the same values would differ."""
     from innet.collectives.masked.round_sequence import RoundSequence
 
@@ -228,7 +228,7 @@ def test_a_rank_that_has_signed_does_not_begin_its_sum_anew(monkeypatch):
     require_hidden(rounds.values(), THRESHOLD - 1)
 
 
-def test_a_rank_that_has_masked_is_not_made_to_try_again(monkeypatch):
+def test_a_rank_that_has_masked_cannot_be_made_to_retry(monkeypatch):
     """A liar says that the sum was refused: who repeats the update would be in two sums."""
     from innet.collectives.masked.round_sequence import MaskedEnd, MaskedOutcome, RoundSequence
 
@@ -249,7 +249,7 @@ def test_a_rank_that_has_masked_is_not_made_to_try_again(monkeypatch):
         assert "all ranks had begun it" in str(results[node])
 
 
-def test_nothing_that_is_revealed_can_be_read_on_a_link():
+def test_revelations_are_unreadable_on_a_link():
     """The secrets that unmask the sum are encrypted for the ranks: a listener has not even it."""
     seen = bytearray()
 

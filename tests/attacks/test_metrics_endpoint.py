@@ -50,7 +50,7 @@ def asked(port: int, host: str | None, path: str = "/metrics") -> tuple[int, str
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:{port}", "localhost:{port}", "LocalHost", "127.0.0.1"])
-def test_who_asks_for_the_endpoint_by_its_name_is_answered(host: str) -> None:
+def test_requests_with_the_name_of_the_endpoint_are_answered(host: str) -> None:
     with serving() as port:
         code, body = asked(port, host.format(port=port))
     assert code == 200
@@ -72,7 +72,7 @@ def test_who_asks_for_the_endpoint_by_its_name_is_answered(host: str) -> None:
     ],
 )
 @pytest.mark.parametrize("path", ["/metrics", "/"])
-def test_a_page_whose_name_resolves_to_loopback_reads_nothing(host: str | None, path: str) -> None:
+def test_dns_rebinding_reads_nothing(host: str | None, path: str) -> None:
     with serving() as port:
         code, body = asked(port, host and host.format(port=port), path)
     assert code == 421
@@ -80,7 +80,7 @@ def test_a_page_whose_name_resolves_to_loopback_reads_nothing(host: str | None, 
     assert "--host NAME" in body
 
 
-def test_names_that_it_was_given_are_answered_and_others_not() -> None:
+def test_only_configured_names_are_answered() -> None:
     settings = Settings().with_assignments(["telemetry.metrics_hosts=a.example,B.example"])
     with serving(*settings.telemetry.metrics_hosts) as port:
         codes = [asked(port, host)[0] for host in ("a.example:80", "b.example", "c.example")]
@@ -88,7 +88,7 @@ def test_names_that_it_was_given_are_answered_and_others_not() -> None:
 
 
 @pytest.mark.parametrize("begin", [b"", b"GET /metrics HTTP/1.1\r\nHost: "])
-def test_connections_without_a_request_hold_few_descriptors_and_nobody_up(begin: bytes) -> None:
+def test_connections_without_a_request_hold_few_descriptors_and_block_nobody(begin: bytes) -> None:
     with serving() as port:
         before = psutil.Process().num_fds()
         with silent_connections(port, begin) as silent:

@@ -8,7 +8,9 @@ import pytest
 
 
 @pytest.mark.parametrize("signature", ["gmac", "digest"])
-def test_nobody_answers_for_a_rank_before_it_has_published(run_job: Any, signature: str) -> None:
+def test_no_other_node_can_answer_for_a_rank_before_it_publishes(
+    run_job: Any, signature: str
+) -> None:
     result = run_job(
         "poisoned_by_a_program.py",
         topology="star:2",

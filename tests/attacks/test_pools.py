@@ -48,7 +48,7 @@ def content_at(member: Neighbour) -> bytes:
 
 
 @pytest.mark.parametrize("counter", POISON)
-def test_a_poisoned_block_goes_no_further_than_the_first_switch(
+def test_a_poisoned_block_is_dropped_by_the_first_switch(
     switch: NodeAmongStrangers, counter: str
 ) -> None:
     member, far = switch.neighbours
@@ -64,7 +64,7 @@ def test_a_poisoned_block_goes_no_further_than_the_first_switch(
     assert switch.counter("cache_hits") == 1
 
 
-def test_programs_neither_give_nor_get_what_is_a_pool_s(switch: NodeAmongStrangers) -> None:
+def test_programs_can_neither_serve_nor_fetch_blocks_of_a_pool(switch: NodeAmongStrangers) -> None:
     member, far = switch.neighbours
     (program,) = switch.add_programs(1)
     member.send(interest(BLOCK, hints=[HINT]))
@@ -76,7 +76,7 @@ def test_programs_neither_give_nor_get_what_is_a_pool_s(switch: NodeAmongStrange
     assert (member.heard(), switch.counter("cache_entries")) == ([], 0)
 
 
-def test_what_was_put_there_before_the_pool_came_is_forgotten(switch: NodeAmongStrangers) -> None:
+def test_data_cached_before_the_pool_existed_are_dropped(switch: NodeAmongStrangers) -> None:
     member, far = switch.neighbours
     switch.node.remove_job(TENANT.prefix)
     consumer, producer = switch.add_programs(2)

@@ -26,7 +26,7 @@ def secret_in(path: Path) -> bytes:
 
 
 @needs_root
-def test_a_secret_that_another_user_has_chosen_is_not_used(tmp_path: Path) -> None:
+def test_a_secret_file_of_another_user_is_not_used(tmp_path: Path) -> None:
     path = tmp_path / "secret"
     write_private(path, "chosen by another")
     assert secret_in(path) == b"chosen by another"
@@ -47,7 +47,7 @@ def test_a_private_key_of_another_user_is_not_used(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o602])
-def test_a_secret_that_others_have_rights_to_is_not_used(tmp_path: Path, mode: int) -> None:
+def test_a_secret_file_accessible_to_others_is_not_used(tmp_path: Path, mode: int) -> None:
     path = tmp_path / "secret"
     write_private(path, "seen by others")
     path.chmod(mode)

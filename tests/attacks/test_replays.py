@@ -67,7 +67,7 @@ def sums(cluster: Cluster, communicators: list[Communicator]) -> list[float]:
     return [float(array[0]) if (array == array[0]).all() else 0.0 for array in arrays]
 
 
-def test_a_contribution_to_one_operation_is_none_to_the_next(cluster, wire):
+def test_a_contribution_replayed_in_the_next_operation_is_refused(cluster, wire):
     recorded: dict[str, bytes] = {}
 
     def record(datagram: bytes) -> list[bytes]:
@@ -118,7 +118,7 @@ class Epochs:
         return signed_by_hmac(datagram, name, bytes.fromhex(signer.key.secret), content)
 
 
-def test_who_has_the_key_of_an_earlier_epoch_signs_nothing_in_the_next(cluster, wire):
+def test_a_key_of_an_earlier_epoch_signs_nothing_in_the_next(cluster, wire):
     epochs = Epochs(cluster)
     recorded: list[bytes] = []
 
@@ -152,7 +152,7 @@ def test_who_has_the_key_of_an_earlier_epoch_signs_nothing_in_the_next(cluster, 
     assert caught(cluster, before, "unknown_key") > 0  # once the earlier group is gone
 
 
-def test_the_true_key_of_an_epoch_would_have_been_taken(cluster, wire):
+def test_the_current_key_of_an_epoch_is_accepted(cluster, wire):
     """The forgeries above fail for their keys, and not because they are malformed."""
     epochs = Epochs(cluster)
     wire.change = lambda datagram: [
@@ -209,7 +209,7 @@ def cut_off(datagram: bytes) -> bytes:
     return with_element(datagram, TlvType.CONTENT, tlv.encode(TlvType.CONTENT, *blocks))
 
 
-def test_a_manifest_that_was_cut_off_is_not_taken(cluster, wire):
+def test_a_truncated_manifest_is_refused(cluster, wire):
     roots: list[str] = []
     others: list[str] = []
 

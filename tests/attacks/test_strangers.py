@@ -42,7 +42,7 @@ def node() -> Iterator[NodeAmongStrangers]:
         yield made
 
 
-def test_packets_that_lie_are_counted_and_harm_nobody(node: NodeAmongStrangers) -> None:
+def test_malformed_packets_are_counted_and_harm_nobody(node: NodeAmongStrangers) -> None:
     attacker, client, producer = node.neighbours
     whole = bytes(interest("/videos/a"))
     lies: list[Packet | bytes] = [
@@ -69,7 +69,7 @@ def test_packets_that_lie_are_counted_and_harm_nobody(node: NodeAmongStrangers) 
     assert attacker.heard() == []
 
 
-def test_localhost_is_not_for_other_machines(node: NodeAmongStrangers) -> None:
+def test_names_below_localhost_are_refused_from_other_machines(node: NodeAmongStrangers) -> None:
     attacker, client, producer = node.neighbours
     node.node.add_route("/localhost", 2)
     attacker.send(
@@ -83,7 +83,7 @@ def test_localhost_is_not_for_other_machines(node: NodeAmongStrangers) -> None:
     assert producer.heard() == []
 
 
-def test_data_that_nobody_asked_for_gets_into_no_cache(node: NodeAmongStrangers) -> None:
+def test_unsolicited_data_enter_no_cache(node: NodeAmongStrangers) -> None:
     attacker, client, producer = node.neighbours
     attacker.send(*(data(f"/videos/seg={n}", b"poison") for n in range(30)))
     assert node.counted("unsolicited_data", attacker) == 30
@@ -92,7 +92,7 @@ def test_data_that_nobody_asked_for_gets_into_no_cache(node: NodeAmongStrangers)
         assert answer_one(client, producer, f"/videos/seg={n}") == _CONTENT
 
 
-def test_content_that_is_asked_for_once_pushes_out_little_that_is_popular(
+def test_content_requested_once_displaces_little_popular_content(
     node: NodeAmongStrangers,
 ) -> None:
     attacker, client, producer = node.neighbours
@@ -108,7 +108,7 @@ def test_content_that_is_asked_for_once_pushes_out_little_that_is_popular(
     assert node.counter("cache_hits") - hits >= 0.8 * len(popular)
 
 
-def test_an_answer_from_where_nobody_was_asked_does_not_stay(node: NodeAmongStrangers) -> None:
+def test_an_answer_from_another_face_is_not_cached(node: NodeAmongStrangers) -> None:
     """Who is not asked may be quicker than the producer, but what he says is no one's truth."""
     attacker, client, producer = node.neighbours
     node.node.install_job("/videos", 1, None, [])

@@ -19,7 +19,7 @@ def names_of_tests(path: str) -> set[str]:
     return {name for name in found if name.startswith("test_")}
 
 
-def test_each_line_names_tests_that_there_are() -> None:
+def test_each_row_names_existing_tests() -> None:
     rows = [line for line in _PAGE.splitlines() if line.startswith("| ") and "---" not in line]
     for row in rows:
         if row == "| attempt | result | tests |":
@@ -31,7 +31,7 @@ def test_each_line_names_tests_that_there_are() -> None:
             assert not name or name in names_of_tests(path), f"{path}::{name}"
 
 
-def test_every_file_of_attacks_is_on_the_page() -> None:
+def test_every_test_file_of_attacks_is_on_the_page() -> None:
     files = {f"tests/attacks/{path.name}" for path in Path(__file__).parent.glob("test_*.py")}
     files.remove(f"tests/attacks/{Path(__file__).name}")
     assert files == {path for path, _ in _TEST.findall(_PAGE) if path.startswith("tests/attacks/")}

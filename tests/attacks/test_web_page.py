@@ -73,7 +73,7 @@ def post(body: bytes) -> bytes:
     ) + body
 
 
-def test_an_http_post_with_a_command_in_its_body_is_closed_and_not_obeyed(
+def test_an_http_post_with_a_command_in_its_body_is_closed_and_not_executed(
     forwarder: Forwarder,
 ) -> None:
     with connected(forwarder) as page:
@@ -107,7 +107,7 @@ def test_a_request_that_begins_like_a_link_packet_is_closed_at_the_malformed_pac
     assert counted(forwarder, "sent_malformed") == 1
 
 
-def test_who_speaks_ndn_over_tcp_or_udp_still_needs_a_key_to_command(forwarder: Forwarder) -> None:
+def test_ndn_clients_over_tcp_or_udp_need_a_key_to_command(forwarder: Forwarder) -> None:
     async def run() -> None:
         for uri in forwarder.listeners[1:]:
             async with Client(uri) as client:
@@ -120,7 +120,7 @@ def test_who_speaks_ndn_over_tcp_or_udp_still_needs_a_key_to_command(forwarder: 
     assert management["keyless"] == management["forbidden"] == 2
 
 
-def test_a_listed_key_commands_over_tcp(forwarder: Forwarder) -> None:
+def test_a_listed_key_can_command_over_tcp(forwarder: Forwarder) -> None:
     forwarder.node.authorise_commands([_core.SigningKey("hmac", _KEY, _SECRET)])
 
     async def run() -> None:
@@ -135,7 +135,7 @@ def test_a_listed_key_commands_over_tcp(forwarder: Forwarder) -> None:
     assert counted(forwarder, "foreign_protocol") == 0
 
 
-def test_programs_fetch_data_over_tcp_as_before(forwarder: Forwarder) -> None:
+def test_programs_can_fetch_data_over_tcp(forwarder: Forwarder) -> None:
     async def run() -> bytes:
         unix, tcp, _ = forwarder.listeners
         async with Client(unix) as producer, Client(tcp) as consumer:
@@ -157,7 +157,7 @@ def test_local_tools_command_over_the_unix_socket_without_a_key(forwarder: Forwa
 
 
 @pytest.mark.parametrize(("asked", "mode"), [(None, None), (0o660, 0o660)])
-def test_the_unix_socket_is_its_owner_s_unless_root_serves_all(
+def test_the_unix_socket_belongs_to_its_owner_unless_root_serves_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: int | None, mode: int | None
 ) -> None:
     path = tmp_path / "own.sock"

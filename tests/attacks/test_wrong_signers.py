@@ -107,7 +107,7 @@ def test_without_an_attack_nothing_is_refused(cluster, wire):
 
 
 @pytest.mark.parametrize("victim", ["0", "2", "0-2"], ids=["rank 0", "rank 2", "the sum"])
-def test_a_rank_s_own_key_signs_no_other_s_contribution_and_no_sum(cluster, wire, victim):
+def test_a_ranks_key_signs_neither_contributions_of_others_nor_sums(cluster, wire, victim):
     key = cluster.key_of("h1")
     caught = attack(
         cluster,
@@ -124,7 +124,7 @@ def test_a_rank_s_own_key_signs_no_other_s_contribution_and_no_sum(cluster, wire
     assert caught["invalid_signature"] == caught["unknown_key"] == caught["key_expired"] == 0
 
 
-def test_another_key_under_the_right_one_s_name_is_no_right(cluster, wire):
+def test_another_key_with_the_name_of_a_valid_one_is_refused(cluster, wire):
     stranger = PrivateKey.generate()
     caught = attack(
         cluster,
@@ -134,7 +134,7 @@ def test_another_key_under_the_right_one_s_name_is_no_right(cluster, wire):
     assert caught["invalid_signature"] >= 3
 
 
-def test_a_key_that_nobody_knows_is_no_right(cluster, wire):
+def test_an_unknown_key_is_refused(cluster, wire):
     stranger = PrivateKey.generate()
     caught = attack(
         cluster,
@@ -144,7 +144,7 @@ def test_a_key_that_nobody_knows_is_no_right(cluster, wire):
     assert caught["unknown_key"] >= 3
 
 
-def test_a_key_whose_certificate_has_expired_is_no_right(cluster, wire):
+def test_a_key_with_an_expired_certificate_is_refused(cluster, wire):
     caught = attack(
         cluster,
         wire,

@@ -19,7 +19,7 @@ SECRET = "hunter2"
 @needs_mosquitto
 @pytest.mark.usefixtures("registry")
 @pytest.mark.parametrize("way", ["file", "environment"])
-async def test_the_login_to_a_broker_comes_by_a_file_or_the_environment(
+async def test_the_login_to_a_broker_is_read_from_a_file_or_the_environment(
     tmp_path: Path, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     passwords = tmp_path / "passwords"

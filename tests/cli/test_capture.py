@@ -24,7 +24,7 @@ unshare(CLONE_NEWUSER)
 
 
 @pytest.mark.usefixtures("registry")
-def test_ctrl_c_leaves_a_whole_file(tmp_path: Path) -> None:
+def test_ctrl_c_leaves_a_complete_file(tmp_path: Path) -> None:
     path = tmp_path / "a.pcapng"
     with started("up", "star:2", "--name", "seen", "--broker", "none") as launcher:
         read_until(launcher, "innet down seen")
@@ -70,7 +70,7 @@ def own_directory(ordinary_user: int | None, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.netns
-def test_whoever_has_started_a_rootless_run_captures_its_links(
+def test_the_user_of_a_rootless_run_can_capture_its_links(
     ordinary_user: int | None, own_directory: Path
 ) -> None:
     path = own_directory / "a.pcapng"
@@ -86,7 +86,7 @@ def test_whoever_has_started_a_rootless_run_captures_its_links(
 
 
 @pytest.mark.usefixtures("registry")
-def test_without_a_network_there_is_nothing_to_capture() -> None:
+def test_a_capture_without_a_network_is_refused() -> None:
     done = invoked("capture")
     assert done.returncode == 1
     assert "no network is up" in done.stderr

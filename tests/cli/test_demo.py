@@ -15,7 +15,7 @@ pytestmark = pytest.mark.usefixtures("nothing_is_left")
 EXTRAS = ("torch", "sklearn", "matplotlib", "scapy")
 
 
-def test_each_algorithm_trains_as_one_process_without_any_extra(
+def test_each_algorithm_trains_like_one_process_without_extras(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     absent = tmp_path / "absent"

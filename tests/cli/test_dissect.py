@@ -76,7 +76,7 @@ def test_a_tree_has_every_element(cli: CliRunner, tmp_path: Path, frames: list[P
     ]
 
 
-def test_what_is_no_capture_is_said(cli: CliRunner, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_capture_is_reported(cli: CliRunner, tmp_path: Path) -> None:
     text = tmp_path / "a.txt"
     text.write_text("this is no capture, but it has some length")
     for path, why in ((text, "is no capture"), (tmp_path / "none", "No such file")):
@@ -85,7 +85,7 @@ def test_what_is_no_capture_is_said(cli: CliRunner, tmp_path: Path) -> None:
         assert why in result.output
 
 
-def test_a_file_that_is_cut_off_is_read_up_to_there(
+def test_a_truncated_file_is_read_to_its_end(
     cli: CliRunner, tmp_path: Path, frames: list[Packet]
 ) -> None:
     path = tmp_path / "a.pcapng"
@@ -96,7 +96,7 @@ def test_a_file_that_is_cut_off_is_read_up_to_there(
     assert [line.split()[0] for line in result.output.splitlines()][:2] == ["1", "2"]
 
 
-def test_a_kind_that_is_none_is_refused(cli: CliRunner, tmp_path: Path) -> None:
+def test_an_unknown_kind_is_refused(cli: CliRunner, tmp_path: Path) -> None:
     result = cli.invoke(app, ["dissect", str(tmp_path / "a"), "--kind", "answer"])
     assert result.exit_code == 2
     assert "unknown kind" in result.output
@@ -111,7 +111,7 @@ def test_a_kind_that_is_none_is_refused(cli: CliRunner, tmp_path: Path) -> None:
         (["--port", "7"], "no NDN packet found; UDP and TCP on port 7 are read"),
     ],
 )
-def test_where_nothing_is_shown_the_reason_is_told(
+def test_an_empty_result_states_the_reason(
     cli: CliRunner, tmp_path: Path, frames: list[Packet], options: list[str], why: str
 ) -> None:
     path = tmp_path / "a.pcap"

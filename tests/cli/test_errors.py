@@ -113,7 +113,7 @@ def test_debug_keeps_the_traceback(
     assert isinstance(result.exception, TopologyError)
 
 
-def test_a_defect_is_told_without_a_traceback(
+def test_an_unexpected_exception_is_reported_without_a_traceback(
     cli: CliRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken() -> dict[str, Path]:
@@ -126,19 +126,19 @@ def test_a_defect_is_told_without_a_traceback(
     assert "innet --debug" in result.stderr
 
 
-def test_down_without_a_network_has_nothing_to_do(cli: CliRunner) -> None:
+def test_down_without_a_network_succeeds(cli: CliRunner) -> None:
     result = cli.invoke(app, ["down"])
     assert (result.exit_code, result.output) == (0, "no network is up\n")
 
 
-def test_status_without_a_network_says_so(cli: CliRunner) -> None:
+def test_status_without_a_network_reports_it(cli: CliRunner) -> None:
     assert cli.invoke(app, ["status"]).output == "no network is up\n"
     document = json.loads(cli.invoke(app, ["status", "--json"]).output)
     assert document == {"runs": [], "of_other_versions": []}
 
 
 @pytest.mark.parametrize(("time", "outcome"), [("2s", "no run lab"), ("2x", "units: ns, us, ms")])
-def test_seconds_may_have_a_unit(cli: CliRunner, time: str, outcome: str) -> None:
+def test_seconds_can_have_a_unit(cli: CliRunner, time: str, outcome: str) -> None:
     result = cli.invoke(app, ["doctor", "lab", "--seconds", time])
     assert result.exit_code
     assert outcome in " ".join(result.stderr.replace("│", " ").split())

@@ -104,7 +104,7 @@ def command_of(entry: CommandEntry) -> typer.core.TyperCommand:
 
 
 @pytest.mark.parametrize("entry", TABLE, ids=lambda entry: entry.name)
-def test_the_list_of_commands_says_what_the_command_s_own_help_says(entry: CommandEntry) -> None:
+def test_the_list_of_commands_agrees_with_the_help_of_each_command(entry: CommandEntry) -> None:
     command = command_of(entry)
     assert command.help is not None
     assert entry.help == command.help.split("\n\n")[0].replace("\n", " ")
@@ -116,7 +116,7 @@ def test_every_command_is_listed() -> None:
     assert {entry.name for entry in TABLE} == modules
 
 
-def test_the_list_of_options_says_what_innet_takes() -> None:
+def test_the_list_of_options_is_complete() -> None:
     command = typer.main.get_command(app)
     options = command.get_params(typer.Context(command, help_option_names=["-h", "--help"]))
     shown = {(option.long, option.help, option.variable or None) for option in ROOT_OPTIONS}
@@ -125,7 +125,7 @@ def test_the_list_of_options_says_what_innet_takes() -> None:
 
 
 @pytest.mark.parametrize("argument", ["--help", "-h", "--version"])
-def test_the_program_and_its_slow_path_print_the_same(cli: CliRunner, argument: str) -> None:
+def test_the_fast_and_the_slow_path_print_the_same(cli: CliRunner, argument: str) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "innet", argument],
         capture_output=True,
@@ -159,7 +159,7 @@ def test_shells_complete_commands_options_and_names(words: str, expected: list[s
     assert set(expected) <= set(done.stdout.split())
 
 
-def test_completion_of_commands_loads_none_of_them() -> None:
+def test_completing_commands_imports_none_of_them() -> None:
     code = (
         "import sys\n"
         "from innet.cli.main import app\n"

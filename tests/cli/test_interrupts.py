@@ -34,14 +34,14 @@ def assert_over(launcher: subprocess.Popen[str]) -> str:
         pytest.param("netns", STUBBORN, marks=pytest.mark.netns, id="netns-stubborn"),
     ],
 )
-def test_one_is_enough(mode: str, worker: str) -> None:
+def test_one_interrupt_is_enough(mode: str, worker: str) -> None:
     with started("run", "star:2", "--mode", mode, "--", "sh", "-c", worker) as launcher:
         read_until(launcher, "working")
         launcher.send_signal(signal.SIGINT)
         assert_over(launcher)
 
 
-def test_a_second_one_ends_what_does_not_obey_and_starts_nothing() -> None:
+def test_a_second_interrupt_kills_stubborn_processes_and_starts_nothing() -> None:
     with started("run", "star:2", "--", "sh", "-c", STUBBORN) as launcher:
         read_until(launcher, "working")
         launcher.send_signal(signal.SIGINT)
@@ -50,7 +50,7 @@ def test_a_second_one_ends_what_does_not_obey_and_starts_nothing() -> None:
         assert_over(launcher)
 
 
-def test_restarts_of_workers_end_with_the_first() -> None:
+def test_restarts_of_workers_end_with_the_first_interrupt() -> None:
     options = ("--max-restarts", "1000", "--elastic")
     with started("run", "star:2", *options, "--", "sh", "-c", OBEDIENT) as launcher:
         read_until(launcher, "working")
@@ -60,7 +60,7 @@ def test_restarts_of_workers_end_with_the_first() -> None:
 
 
 @pytest.mark.parametrize("worker", [OBEDIENT, STUBBORN], ids=["obedient", "stubborn"])
-def test_many_are_as_good_as_two(worker: str) -> None:
+def test_many_interrupts_have_the_effect_of_two(worker: str) -> None:
     with started("run", "star:2", "--", "sh", "-c", worker) as launcher:
         read_until(launcher, "working")
         while launcher.poll() is None:
@@ -95,7 +95,7 @@ main()
 
 
 @pytest.mark.parametrize("module", ["typer", "innet.cli.commands.topology"])
-def test_one_while_modules_are_imported_is_enough(module: str) -> None:
+def test_one_interrupt_during_imports_is_enough(module: str) -> None:
     program = INTERRUPTED_IMPORT.format(module=module)
     ended = subprocess.run(
         [sys.executable, "-c", program],
@@ -136,7 +136,7 @@ main()
 """
 
 
-def test_more_of_them_while_python_shuts_down_do_not_change_the_status() -> None:
+def test_interrupts_during_shutdown_do_not_change_the_status() -> None:
     ended = subprocess.run(
         [sys.executable, "-c", INTERRUPTED_END],
         capture_output=True,

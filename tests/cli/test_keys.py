@@ -28,7 +28,7 @@ def listed(cli: CliRunner) -> list[dict[str, object]]:
     return found
 
 
-def test_a_site_certifies_a_key_of_another_machine_and_revokes_it(
+def test_a_site_certifies_and_revokes_a_key_of_another_machine(
     cli: CliRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run(cli, "new", "/site/alice", "--id", "1")
@@ -53,7 +53,7 @@ def test_a_site_certifies_a_key_of_another_machine_and_revokes_it(
     assert key["certificates"][0]["state"] == "revoked: lost"  # type: ignore[index]
 
 
-def test_a_private_key_travels_encrypted(
+def test_a_private_key_is_exported_encrypted(
     cli: CliRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     passphrase, bag = tmp_path / "passphrase", tmp_path / "bag"
@@ -78,7 +78,7 @@ def test_a_private_key_travels_encrypted(
         (["import", "missing"], "cannot read missing"),
     ],
 )
-def test_what_cannot_be_done_is_said_in_a_sentence(
+def test_impossible_requests_are_refused_in_a_sentence(
     cli: CliRunner, words: list[str], said: str
 ) -> None:
     result = cli.invoke(app, ["keys", *words])

@@ -66,7 +66,7 @@ def test_wrong_options_are_explained(arguments: list[str], message: str) -> None
     assert message in result.output.replace("\n", " ")
 
 
-def test_a_stream_that_nobody_publishes_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unpublished_stream_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("innet.kv.events.follower.REPLAY_S", 0.01)
     arguments = ["kv", "locate", "--stream", "h0=tcp://127.0.0.1:1", "--tokens", "1"]
     result = CliRunner().invoke(app, arguments)

@@ -29,7 +29,7 @@ async def innet(forwarder: ScriptedForwarder, *arguments: str, **variables: str)
     return await asyncio.to_thread(CliRunner(env=environment).invoke, app, list(arguments))
 
 
-async def test_peek_writes_the_content_or_the_packet_of_one_interest(forwarder):
+async def test_peek_writes_the_content_or_the_packet(forwarder):
     forwarder.script = lambda interest: encode_data("/a/b", b"content")
     assert (await innet(forwarder, "peek", "/a/b")).stdout_bytes == b"content"
     result = await innet(forwarder, "peek", "/a", "--prefix", "--fresh", "--packet", "-v")
@@ -42,7 +42,7 @@ async def test_peek_writes_the_content_or_the_packet_of_one_interest(forwarder):
 
 @pytest.mark.parametrize("command", ["fetch", "peek", "ping", "publish"])
 @pytest.mark.parametrize("name", ["alice", "/alice/%zz"])
-async def test_a_wrong_name_is_the_users_mistake_and_asks_for_nothing(
+async def test_a_malformed_name_is_a_usage_error_and_sends_nothing(
     forwarder, tmp_path, command, name
 ):
     file = tmp_path / "photo"
@@ -55,7 +55,7 @@ async def test_a_wrong_name_is_the_users_mistake_and_asks_for_nothing(
     assert not forwarder.interests
 
 
-async def test_pings_are_those_of_ndnping(forwarder):
+async def test_pings_are_compatible_with_ndnping(forwarder):
     forwarder.script = lambda interest: (
         encode_data(interest.name) if len(forwarder.interests) != 2 else None
     )
@@ -71,7 +71,7 @@ async def test_pings_are_those_of_ndnping(forwarder):
     assert [int(value) for _, value in numbers] == [first, first + 1, first + 2]
 
 
-async def test_fetch_writes_a_file_and_says_what_it_got(forwarder, tmp_path):
+async def test_fetch_writes_a_file_and_reports_it(forwarder, tmp_path):
     versioned = Name("/x/v=5")
 
     def serve(interest):
@@ -91,14 +91,14 @@ async def test_fetch_writes_a_file_and_says_what_it_got(forwarder, tmp_path):
     assert (await innet(forwarder, "fetch", "/x/v=5")).stdout_bytes == b"012"
 
 
-def test_an_anchor_that_is_no_file_and_no_name_is_said_to_be_missing(tmp_path):
+def test_an_anchor_that_is_neither_file_nor_name_is_reported_missing(tmp_path):
     for anchor in ("nofile", str(tmp_path / "nofile.ndncert")[1:]):
         result = CliRunner().invoke(app, ["fetch", "/x", "--anchor", anchor])
         assert result.exit_code == 1
         assert f"{anchor}: there is no such file" in result.stderr
 
 
-async def test_a_producer_s_key_signs_what_it_asks_the_forwarder_for(forwarder, tmp_path):
+async def test_a_producers_key_signs_its_registration(forwarder, tmp_path):
     store = {"INNET_KEY_STORE": str(tmp_path / "keys")}
     assert CliRunner(env=store).invoke(app, ["keys", "new", "/op"]).exit_code == 0
     (tmp_path / "photo").write_bytes(b"photo")
@@ -118,7 +118,7 @@ async def test_a_producer_s_key_signs_what_it_asks_the_forwarder_for(forwarder, 
     assert "goes with --serve" in unused.output
 
 
-def test_where_no_forwarder_listens_the_command_says_what_to_start(tmp_path):
+def test_without_a_forwarder_the_command_says_what_to_start(tmp_path):
     runner = CliRunner(env={"INNET_NDN": f"unix://{tmp_path}/none"})
     result = runner.invoke(app, ["peek", "/a"])
     assert result.exit_code != 0

@@ -31,13 +31,13 @@ def test_text_shows_rules_and_bound(cli: CliRunner) -> None:
     assert "0.6711 s" in output
 
 
-def test_auto_says_why(cli: CliRunner) -> None:
+def test_auto_explains_its_choice(cli: CliRunner) -> None:
     output = cli.invoke(app, ["plan", "star8", "--size", "16MiB"]).output
     assert "In comparison: " in output
     assert "16777216 bytes" in output
 
 
-def test_hosts_and_options_are_heeded(cli: CliRunner) -> None:
+def test_hosts_and_options_are_respected(cli: CliRunner) -> None:
     output = cli.invoke(
         app, ["plan", "star8", "--algorithm", "ps:server=h3", "--hosts", "h3,h5", "--json"]
     ).output
@@ -46,7 +46,7 @@ def test_hosts_and_options_are_heeded(cli: CliRunner) -> None:
     assert {rule["node"] for rule in plan["rules"]} == {"h3"}
 
 
-def test_a_plan_for_some_ranks_takes_one_rack_and_says_why(cli: CliRunner) -> None:
+def test_a_plan_for_some_ranks_uses_one_rack_and_explains_it(cli: CliRunner) -> None:
     arguments = ["plan", "--for", "leaf-spine-16", "--ranks", "4", "--explain"]
     document = json.loads(cli.invoke(app, [*arguments, "--json"]).output)
     assert document["plan"]["ranks"] == ["h0", "h1", "h2", "h3"]
@@ -69,7 +69,7 @@ def test_a_plan_for_some_ranks_takes_one_rack_and_says_why(cli: CliRunner) -> No
         (["star8", "--ranks", "2", "--hosts", "h0,h1"], "--ranks has them chosen"),
     ],
 )
-def test_what_cannot_be_planned_is_refused_with_the_next_step(
+def test_impossible_plans_are_refused_with_the_next_step(
     cli: CliRunner, arguments: list[str], message: str
 ) -> None:
     result = cli.invoke(app, ["plan", *arguments])

@@ -32,7 +32,7 @@ SHOWN = r"rank \u001b]0;owned\u0007 \u009b2J\u000dok\u0008 \u202egpj"
 
 
 @given(st.text(st.characters(codec=None)))
-def test_printable_text_has_no_control_characters_and_keeps_the_rest(text: str) -> None:
+def test_printable_text_drops_only_control_characters(text: str) -> None:
     shown = printable(text)
     assert not {c for c in shown if unicodedata.category(c) in ("Cc", "Cs")} - {"\t", "\n"}
     assert printable(shown) == shown
@@ -41,7 +41,7 @@ def test_printable_text_has_no_control_characters_and_keeps_the_rest(text: str) 
 
 
 @given(st.recursive(st.text(), st.lists))
-def test_a_json_document_stays_the_same(document: object) -> None:
+def test_a_json_document_is_unchanged(document: object) -> None:
     assert json.loads(printable(json.dumps(document, ensure_ascii=False))) == document
 
 
@@ -65,7 +65,7 @@ def test_log_records_quote_peers_without_escape_sequences(form: str) -> None:
         logger.handlers, logger.propagate, logger.level = before
 
 
-def test_commands_and_tables_print_no_escape_sequences_of_others(
+def test_commands_and_tables_print_no_foreign_escape_sequences(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     say(HOSTILE)
@@ -88,7 +88,7 @@ def test_dissect_shows_a_hostile_label_escaped(cli: CliRunner, tmp_path: Path) -
         assert "\x1b" not in output
 
 
-def test_an_unexpected_error_is_told_without_escape_sequences(cli: CliRunner) -> None:
+def test_an_unexpected_error_is_printed_without_escape_sequences(cli: CliRunner) -> None:
     failing = typer.Typer(cls=CommandGroup)
 
     @failing.callback()

@@ -33,7 +33,7 @@ comm.allreduce(numpy.ones(4096, numpy.float32))
 """
 
 
-def test_workers_on_the_chosen_hosts_reduce_and_their_lines_carry_their_node() -> None:
+def test_workers_run_on_the_chosen_hosts_and_their_lines_name_their_node() -> None:
     command = ("--hosts", "h2,h0", "--threads", "3", "--", sys.executable, "-c", ALLREDUCE)
     done = innet("run", "star:3", "--rate", "1gbit", *command)
     assert done.returncode == 0, done.stderr
@@ -46,7 +46,7 @@ def test_workers_on_the_chosen_hosts_reduce_and_their_lines_carry_their_node() -
     assert "all workers succeeded" in done.stderr
 
 
-def test_exit_code_is_that_of_the_first_worker_that_failed() -> None:
+def test_the_exit_code_is_that_of_the_first_failed_worker() -> None:
     done = innet("run", "star:2", "--", sys.executable, "-c", RANK_1_FAILS)
     assert done.returncode == 3
     assert "h1" in done.stderr
@@ -55,7 +55,7 @@ def test_exit_code_is_that_of_the_first_worker_that_failed() -> None:
     assert any("RankFailed" in line and "h1" in line for line in told), done.stdout
 
 
-def test_down_removes_what_kill_9_has_left(registry: Path) -> None:
+def test_down_removes_the_remains_of_kill_9(registry: Path) -> None:
     with started("run", "star:2", "--", "sh", "-c", "echo working; exec sleep 600") as launcher:
         read_until(launcher, "working")
         launcher.kill()
@@ -67,7 +67,7 @@ def test_down_removes_what_kill_9_has_left(registry: Path) -> None:
     assert processes_of(registry) == []
 
 
-def test_a_bare_down_does_not_end_somebody_elses_job() -> None:
+def test_a_bare_down_does_not_end_the_job_of_another_terminal() -> None:
     with started("run", "star:2", "--", "sh", "-c", "echo working; exec sleep 600") as launcher:
         read_until(launcher, "working")
         down = invoked("down")
@@ -79,7 +79,7 @@ def test_a_bare_down_does_not_end_somebody_elses_job() -> None:
         assert launcher.wait(TIMEOUT_S) == 143
 
 
-def test_a_run_whose_output_nobody_reads_any_more_ends() -> None:
+def test_a_run_with_a_closed_output_ends() -> None:
     with started("run", "star:2", "--", "yes") as launcher:
         read_until(launcher, "] y")
         assert launcher.stdout is not None

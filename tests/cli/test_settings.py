@@ -36,7 +36,7 @@ def test_every_setting_has_its_type_default_value_and_description(cli: CliRunner
     assert max(map(len, text.splitlines())) <= 80
 
 
-def test_values_are_shown_with_where_they_came_from(cli: CliRunner) -> None:
+def test_values_are_shown_with_their_source(cli: CliRunner) -> None:
     options = ["--set", "collectives.timeout_s=5min", "--set", "transport.socket_buffer_bytes=8MiB"]
     found = listed(cli, *options, INNET_BROKER="mqtt://ann:hunter2@host")
     assert found["collectives.timeout_s"]["value"] == "300"
@@ -59,7 +59,7 @@ def test_the_settings_of_a_run_come_from_its_file(cli: CliRunner, registry: Path
     assert found["log.format"]["origin"] == "default"
 
 
-def test_a_prefix_chooses_settings(cli: CliRunner) -> None:
+def test_a_prefix_selects_settings(cli: CliRunner) -> None:
     assert set(listed(cli, "log")) == {"log.format", "log.level"}
     result = cli.invoke(app, ["settings", "colectives"])
     assert result.exit_code == 1
@@ -81,19 +81,19 @@ def test_a_prefix_chooses_settings(cli: CliRunner) -> None:
         ("transport.socket_buffer_bytes=many", "transport.socket_buffer_bytes: expected a size"),
     ],
 )
-def test_a_wrong_assignment_is_answered_with_what_is_meant(assignment: str, answer: str) -> None:
+def test_a_wrong_assignment_is_refused_with_a_suggestion(assignment: str, answer: str) -> None:
     with pytest.raises(SettingsError) as refusal:
         Settings().with_assignments([assignment])
     assert answer in str(refusal.value)
     assert len(str(refusal.value)) < 200
 
 
-def test_what_may_be_absent_can_be_set_to_none() -> None:
+def test_optional_settings_can_be_set_to_none() -> None:
     settings = Settings().with_assignments(["telemetry.broker_port=5"])
     assert settings.with_assignments(["telemetry.broker_port=none"]) == Settings()
 
 
-def test_what_is_listed_as_a_default_can_be_assigned(cli: CliRunner) -> None:
+def test_listed_defaults_can_be_assigned(cli: CliRunner) -> None:
     for name, setting in listed(cli).items():
         if setting["default"] != "(none)":
             assert Settings().with_assignments([f"{name}={setting['default']}"]) == Settings()

@@ -49,7 +49,7 @@ def test_links_without_rate_and_delay_get_both(cli: CliRunner, tmp_path: Path) -
     assert measured.median_s >= measured.size_bytes * 8 / 10e9
 
 
-def test_links_that_take_no_time_are_refused(cli: CliRunner) -> None:
+def test_links_without_any_delay_are_refused(cli: CliRunner) -> None:
     done = cli.invoke(app, ["sim", "star:3", "allreduce:1MiB", "--rate", "unlimited"])
     assert done.exit_code != 0
     assert "neither a rate nor a delay" in done.output
@@ -67,7 +67,7 @@ def test_the_same_seed_prints_the_same_json(cli: CliRunner, tmp_path: Path) -> N
     assert samples("3") == samples("3") != samples("4")
 
 
-def test_baselines_over_tcp_and_packets_are_to_be_had(cli: CliRunner, tmp_path: Path) -> None:
+def test_baselines_over_tcp_and_packets_are_available(cli: CliRunner, tmp_path: Path) -> None:
     trace = tmp_path / "traces" / "a.pcapng"
     arguments = ["--rate", "1gbit", "--algorithm", "tcp-ring", "--payloads", "virtual"]
     arguments += ["--capture", str(trace), "--capture-at", "s0", "--output", str(tmp_path)]
@@ -99,7 +99,7 @@ def test_recorded_requests_are_replayed_by_policy_and_memory(
 
 
 @pytest.mark.parametrize("sizes", ["1B", "65535", "1MiB,1KiB"])
-def test_memory_that_holds_no_block_is_refused_before_the_replay(
+def test_memory_below_one_block_is_refused_before_the_replay(
     cli: CliRunner, tmp_path: Path, sizes: str
 ) -> None:
     trace = tmp_path / "requests.jsonl"
@@ -115,7 +115,7 @@ def test_memory_that_holds_no_block_is_refused_before_the_replay(
     assert not (tmp_path / "comparison.json").exists()
 
 
-def test_a_trace_without_prefixes_is_announced_as_one(cli: CliRunner, tmp_path: Path) -> None:
+def test_a_trace_without_prefixes_is_announced(cli: CliRunner, tmp_path: Path) -> None:
     trace = tmp_path / "requests.csv"
     trace.write_text(
         "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.6805900,374,44\n"
@@ -143,7 +143,7 @@ def test_an_unknown_design_or_policy_is_refused_by_name(
     assert f"error: {message}" in " ".join(done.output.split())
 
 
-def test_a_wrong_size_of_blocks_is_quoted_as_it_was_given(cli: CliRunner) -> None:
+def test_a_wrong_block_size_is_quoted(cli: CliRunner) -> None:
     done = cli.invoke(app, ["kv", "replay", "trace.jsonl", "--block", "2MX"])
     assert done.exit_code == 2
     assert "Invalid value for '--block': expected a size" in done.output
@@ -159,14 +159,14 @@ def test_a_wrong_size_of_blocks_is_quoted_as_it_was_given(cli: CliRunner) -> Non
         (["star:2", "barrier", "--sizes", "many"], "expected a size"),
     ],
 )
-def test_what_is_wrong_is_told(cli: CliRunner, arguments: list[str], message: str) -> None:
+def test_mistakes_are_reported(cli: CliRunner, arguments: list[str], message: str) -> None:
     done = cli.invoke(app, ["sim", *arguments])
     assert done.exit_code in (1, 2)
     assert message in " ".join(done.output.split())
 
 
 @pytest.mark.parametrize("processes", [pytest.param("1", marks=pytest.mark.jobs), "2"])
-def test_ctrl_c_keeps_what_was_measured(tmp_path: Path, processes: str) -> None:
+def test_ctrl_c_keeps_the_measurements_so_far(tmp_path: Path, processes: str) -> None:
     command = [
         *(sys.executable, "-m", "innet", "sim", "star:4", "allreduce:1MiB,repetitions=500"),
         *("--rate", "1gbit", "--algorithm", "inc", "--seeds", processes),

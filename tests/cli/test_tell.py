@@ -19,7 +19,7 @@ def network(registry: object) -> Iterator[str]:
         invoked("down", "told")
 
 
-def test_a_node_does_what_it_is_told(network: str) -> None:
+def test_a_node_executes_commands(network: str) -> None:
     assert invoked("tell", network, "s0", "set-interval", "0.5").stdout == (
         "s0 publishes counters every 0.5 s\n"
     )
@@ -30,7 +30,7 @@ def test_a_node_does_what_it_is_told(network: str) -> None:
 @pytest.mark.parametrize(
     ("node", "why"), [("nosuch", "is no node of its topology"), ("h0", "does not run now")]
 )
-def test_who_is_not_there_is_said_at_once_with_those_who_are(
+def test_an_absent_node_is_reported_at_once_with_the_present_ones(
     network: str, node: str, why: str
 ) -> None:
     told = invoked("tell", network, node, "drop-cache")
@@ -39,7 +39,7 @@ def test_who_is_not_there_is_said_at_once_with_those_who_are(
 
 
 @pytest.mark.usefixtures("registry")
-def test_a_run_without_a_broker_hears_nothing() -> None:
+def test_commands_to_a_run_without_a_broker_are_refused() -> None:
     with started("up", "star:2", "--name", "deaf", "--broker", "none") as launcher:
         read_until(launcher, "innet down deaf")
         told = invoked("tell", "deaf", "s0", "drop-cache")
@@ -48,5 +48,5 @@ def test_a_run_without_a_broker_hears_nothing() -> None:
     assert "runs without telemetry" in told.stderr
 
 
-def test_status_says_where_the_broker_is(network: str) -> None:
+def test_status_shows_the_address_of_the_broker(network: str) -> None:
     assert "MQTT: unix:///" in invoked("status", network).stdout

@@ -88,7 +88,7 @@ def status(registry: Path) -> RunStatus:
     )
 
 
-def test_a_run_s_status_fits_80_columns_with_whole_numbers_and_both_ends_of_names(
+def test_the_status_of_a_run_fits_80_columns_with_whole_numbers_and_shortened_names(
     status: RunStatus,
 ) -> None:
     lines = printed(run_view(status))
@@ -109,7 +109,7 @@ def test_a_wide_terminal_shows_whole_names_and_all_columns(status: RunStatus) ->
     assert "marked" in text
 
 
-def test_status_tells_of_datagrams_that_the_kernel_refuses(status: RunStatus) -> None:
+def test_status_shows_datagrams_that_the_kernel_refused(status: RunStatus) -> None:
     """As of a path that takes smaller ones than at the launch."""
     text = "\n".join(printed(run_view(status), 200))
     assert f"refused to send: {SWITCH}→{HOST} 123.5M, {HOST}→{SWITCH} 123.5M. `innet doc" in text
@@ -122,7 +122,7 @@ def test_one_node_fits_80_columns(status: RunStatus) -> None:
     assert max(map(len, printed(node_view(SWITCH, status.nodes[SWITCH])))) <= 80
 
 
-def test_what_is_watched_fits_80_columns() -> None:
+def test_the_watch_view_fits_80_columns() -> None:
     feed = RunFeed("lab")
     for name in (SWITCH, HOST):
         topics = node_topics("lab", name)
@@ -154,7 +154,7 @@ def test_names_keep_their_beginning_and_their_end() -> None:
     ]
 
 
-def test_the_least_important_columns_are_left_out_where_the_terminal_is_narrow() -> None:
+def test_narrow_terminals_omit_the_least_important_columns() -> None:
     table = FittedTable("", "name", "first", "second", "third", less_important=("second", "third"))
     table.add_row(NameCell("a" * 30), "1" * 10, "2" * 10, "3" * 10)
     assert "2222222222" in "".join(printed(table, 60))
@@ -178,7 +178,7 @@ def scroller(lines: int) -> Callable[..., list[str]]:
     return after
 
 
-def test_what_is_longer_than_the_terminal_scrolls() -> None:
+def test_long_output_scrolls() -> None:
     after = scroller(100)
     first = after()
     assert len(first) == 24
@@ -192,11 +192,11 @@ def test_what_is_longer_than_the_terminal_scrolls() -> None:
     assert after(b"g")[0] == "line 1"
 
 
-def test_what_fits_is_shown_as_it_is() -> None:
+def test_short_output_is_printed_directly() -> None:
     assert scroller(3)(b"\x1b[B") == ["line 1", "line 2", "line 3"]
 
 
-def test_keys_reach_the_screen_and_the_terminal_is_left_as_it_was(
+def test_keys_reach_the_screen_and_the_terminal_is_restored(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     import termios

@@ -42,7 +42,7 @@ def test_a_picture_without_a_file_name_gets_one(
 
 
 @pytest.mark.parametrize("command", [["validate"], ["show"], ["export"]])
-def test_a_directory_is_answered_with_what_a_topology_is(
+def test_a_directory_is_refused_with_an_explanation(
     cli: CliRunner, tmp_path: Path, command: list[str]
 ) -> None:
     result = cli.invoke(app, ["topology", *command, str(tmp_path)])
@@ -50,7 +50,7 @@ def test_a_directory_is_answered_with_what_a_topology_is(
     assert f"{tmp_path}: is a directory; expected one of its files (.yaml" in result.stderr
 
 
-def test_export_can_be_read_back(cli: CliRunner) -> None:
+def test_an_export_can_be_loaded(cli: CliRunner) -> None:
     result = cli.invoke(app, ["topology", "export", "leaf-spine:2x2x2"])
     assert parse_yaml(result.output) == load_topology("leaf-spine:2x2x2")
 
@@ -59,7 +59,7 @@ def test_schema_is_that_of_the_models(cli: CliRunner) -> None:
     assert json.loads(cli.invoke(app, ["topology", "schema"]).output) == json_schema()
 
 
-def test_validate_counts_what_a_good_file_has(cli: CliRunner, tmp_path: Path) -> None:
+def test_validate_counts_the_parts_of_a_valid_file(cli: CliRunner, tmp_path: Path) -> None:
     file = tmp_path / "lab.yaml"
     file.write_text(cli.invoke(app, ["topology", "export", "star4"]).output)
     result = cli.invoke(app, ["topology", "validate", str(file)])
@@ -92,7 +92,7 @@ def test_validate_names_the_line_of_a_mistake(cli: CliRunner, tmp_path: Path) ->
     assert result.stdout == ""
 
 
-def test_validate_names_what_it_does_not_find(cli: CliRunner) -> None:
+def test_validate_names_missing_topologies(cli: CliRunner) -> None:
     result = cli.invoke(app, ["topology", "validate", "nosuch.yaml"])
     assert result.exit_code == 1
     assert "no topology file 'nosuch.yaml'" in result.stderr

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from innet.cli.main import app
 
 
-def test_a_policy_s_error_has_its_line_and_column(cli: CliRunner, tmp_path: Path) -> None:
+def test_an_error_in_a_policy_has_its_line_and_column(cli: CliRunner, tmp_path: Path) -> None:
     path = tmp_path / "lab.lvs"
     path.write_text("// who may sign\n#data: lab/_ <= #nobody\n")
     result = cli.invoke(app, ["trust", "check", str(path)])
@@ -25,7 +25,7 @@ def test_a_policy_is_described(cli: CliRunner) -> None:
     assert (result.exit_code, "anchors: #anchor" in result.stdout) == (0, True)
 
 
-def test_why_a_switch_may_sign_its_sum_and_nobody_else(cli: CliRunner, tmp_path: Path) -> None:
+def test_the_permission_of_a_signer_is_explained(cli: CliRunner, tmp_path: Path) -> None:
     plan = tmp_path / "plan.json"
     plan.write_text(cli.invoke(app, ["plan", "star4", "--algorithm", "inc", "--json"]).stdout)
     words = ["trust", "explain", "--policy", "job", "--plan", f"/j1/g0.inc={plan}"]
@@ -38,7 +38,7 @@ def test_why_a_switch_may_sign_its_sum_and_nobody_else(cli: CliRunner, tmp_path:
     assert "$places(j1, g0.inc, 0-3) does not hold for h1" in document["reason"]
 
 
-def test_wrong_words_are_told(cli: CliRunner, tmp_path: Path) -> None:
+def test_wrong_arguments_are_reported(cli: CliRunner, tmp_path: Path) -> None:
     result = cli.invoke(app, ["trust", "explain", "lab/data", "/lab/KEY/j1"])
     assert (result.exit_code, "begins with a slash" in result.stderr) == (1, True)
     bad = tmp_path / "plan.json"

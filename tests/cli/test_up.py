@@ -48,7 +48,7 @@ def sleepers(registry: Path) -> list[str]:
     return [command for command in processes_of(registry) if command.startswith("sleep")]
 
 
-def test_jobs_run_on_it_one_after_the_other(network: str) -> None:
+def test_jobs_run_on_a_network_one_after_the_other(network: str) -> None:
     for value in (1.0, 5.0):  # the second must not get the first's sum from a cache
         command = [sys.executable, "-c", ALLREDUCE, str(value)]
         done = invoked("run", "--on", network, "--algorithm", "inc", "--", *command)
@@ -78,7 +78,7 @@ def test_run_with_the_name_of_a_network_that_is_up_shows_the_option(network: str
     assert f"innet run --on {network} -- python 'my script.py'" in done.stderr
 
 
-def test_the_exit_code_of_a_job_arrives(network: str) -> None:
+def test_the_exit_code_of_a_job_is_returned(network: str) -> None:
     done = invoked("run", "--on", network, "--", "sh", "-c", "exit 7")
     assert done.returncode == 7
     assert "exited with code 7" in done.stderr
@@ -96,7 +96,7 @@ def test_a_program_that_does_not_exist_is_named(network: str) -> None:
     assert "error: cannot start 'nosuchprogram' for h0" in done.stderr.splitlines()[-1]
 
 
-def test_an_elastic_job_says_whom_it_lost_and_why(network: str) -> None:
+def test_an_elastic_job_names_the_lost_rank_and_the_cause(network: str) -> None:
     command = (sys.executable, "-c", RANK_1_LACKS_DATA)
     done = invoked("run", "--on", network, "--elastic", "--", *command)
     assert done.returncode == 0
@@ -114,7 +114,7 @@ def test_an_unknown_algorithm_in_the_program_is_an_error_on_every_rank(network: 
         assert any("unknown algorithm 'rng'" in line for line in told), done.stdout
 
 
-def test_a_host_that_has_a_job_is_not_given_another(network: str) -> None:
+def test_a_host_with_a_job_is_refused_to_another(network: str) -> None:
     with started("run", "--on", network, "--hosts", "h0", "--job-name", "a", "--", *SLEEP) as first:
         read_until(first, "working")
         second = invoked("run", "--on", network, "--", "true")
@@ -161,7 +161,7 @@ def _wait_until_free(network: str) -> None:
         assert time.monotonic() < deadline_s, "the network stays busy"
 
 
-def test_status_lists_it(network: str) -> None:
+def test_status_lists_a_network(network: str) -> None:
     listed = invoked("status").stdout
     assert network in listed
     assert "local" in listed
@@ -169,7 +169,7 @@ def test_status_lists_it(network: str) -> None:
     assert (run["run_id"], run["stale"]) == (network, False)
 
 
-def test_status_shows_what_its_nodes_say(network: str) -> None:
+def test_status_shows_the_counters_of_the_nodes(network: str) -> None:
     document = json.loads(invoked("status", network, "--json").stdout)
     switch = document["nodes"]["s0"]
     assert switch["kind"] == "switch"
@@ -204,7 +204,7 @@ def test_status_shows_the_job_that_runs(network: str) -> None:
     assert [rule["interval"] for rule in document["nodes"]["s0"]["rules"]] == ["0-1"]
 
 
-def test_its_name_is_taken(network: str) -> None:
+def test_the_name_of_a_running_network_is_refused(network: str) -> None:
     second = innet("up", "star:2", "--name", network)
     assert second.returncode == 1
     assert f"a run {network} exists already" in second.stderr
@@ -222,13 +222,13 @@ def test_a_detached_network_is_ready_when_the_command_returns(registry: Path) ->
 
 
 @pytest.mark.usefixtures("network")
-def test_a_detached_network_that_cannot_start_says_why() -> None:
+def test_a_detached_network_that_cannot_start_states_the_reason() -> None:
     up = innet("up", "sta2", "--detach")
     assert up.returncode == 1
     assert "no topology file 'sta2'" in up.stderr
 
 
-def test_all_learn_of_a_dead_switch_and_ctrl_c_takes_the_network_down(
+def test_all_ranks_learn_of_a_dead_switch_and_ctrl_c_takes_the_network_down(
     network: str, registry: Path
 ) -> None:
     settings = ["--set", "recovery.switch_restarts=0"]

@@ -59,7 +59,7 @@ def feed_of(state: State = "up") -> RunFeed:
     return feed
 
 
-def test_rates_are_shown_once_there_are_two_readings() -> None:
+def test_rates_are_shown_after_two_readings() -> None:
     feed = feed_of()
     topic = node_topics("lab", "s0").counters
     feed.take(topic, counters(uptime_s=1.0, time_s=10.0).payload())
@@ -75,7 +75,7 @@ def test_rates_are_shown_once_there_are_two_readings() -> None:
     assert re.search(r"\b50\b", text)  # sums a second
 
 
-def test_a_node_that_was_started_anew_has_no_negative_rates() -> None:
+def test_a_restarted_node_has_no_negative_rates() -> None:
     feed = feed_of()
     topic = node_topics("lab", "s0").counters
     feed.take(topic, counters(uptime_s=9.0, time_s=9.0, links=[{**LINK, "bytes_in": 99}]).payload())
@@ -83,7 +83,7 @@ def test_a_node_that_was_started_anew_has_no_negative_rates() -> None:
     assert "-" not in shown(feed).split("state")[1]
 
 
-def test_a_dead_node_and_its_last_event_are_seen() -> None:
+def test_a_dead_node_and_its_last_event_are_shown() -> None:
     feed = feed_of("gone")
     event = RunEvent(
         run="lab", source="h0", number=1, time_s=0, kind="peer_lost", message="rank 1 (h1) died"
@@ -94,7 +94,7 @@ def test_a_dead_node_and_its_last_event_are_seen() -> None:
     assert shown(feed).count("rank 1 (h1) died") == 1
 
 
-def test_what_is_not_of_the_run_is_not_shown() -> None:
+def test_messages_of_other_runs_are_not_shown() -> None:
     feed = feed_of()
     other = NodeStatus(run="other", node="x9", state="up", kind="switch", pid=2, since_s=0)
     feed.take(node_topics("other", "x9").status, other.payload())

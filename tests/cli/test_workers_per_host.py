@@ -53,7 +53,7 @@ def test_impossible_numbers_are_refused(number: int) -> None:
 
 @pytest.mark.usefixtures("nothing_is_left")
 @pytest.mark.netns
-def test_workers_of_a_host_share_its_ports_and_pass_no_packet_to_its_kernel(
+def test_workers_of_a_host_share_its_ports_and_bypass_the_kernel(
     tmp_path: Path,
 ) -> None:
     options = ("--mode", "netns", "--name", "shared", "--broker", "none")
@@ -97,7 +97,7 @@ def network(launcher: subprocess.Popen[str]) -> str:
     return "shared"
 
 
-def test_a_host_stands_for_its_workers_and_a_worker_for_itself(network: str) -> None:
+def test_a_host_selects_its_workers_and_a_worker_itself(network: str) -> None:
     done = invoked("run", "--on", network, "--hosts", "h1,h0.1", "--", "sh", "-c", SEAT)
     assert done.returncode == 0, done.stderr
     assert sorted(done.stdout.splitlines()) == [
@@ -113,7 +113,7 @@ def test_a_rank_is_placed_on_a_worker_once(network: str) -> None:
     assert "h0.1" in done.stderr
 
 
-def test_a_network_that_is_up_says_what_it_has(network: str) -> None:
+def test_a_running_network_shows_its_workers(network: str) -> None:
     refused = invoked("run", "--on", network, "--workers-per-host", "3", "--", "true")
     status = json.loads(invoked("status", network, "--json").stdout)
     assert "--workers-per-host belongs to the" in refused.stderr
@@ -130,7 +130,7 @@ def test_a_worker_that_dies_is_named_with_its_rank(network: str) -> None:
     assert all("rank 2 (h1.0)" in line for line in told)
 
 
-def test_the_node_of_a_host_that_dies_is_started_again(
+def test_the_node_of_a_host_is_restarted_when_it_dies(
     network: str, launcher: subprocess.Popen[str]
 ) -> None:
     status = json.loads(invoked("status", network, "--json").stdout)

@@ -9,7 +9,7 @@ from tests.faults.conftest import FaultyRun, run_with_faults, worker
 pytestmark = pytest.mark.faults
 
 
-async def test_the_next_controller_learns_prefixes_and_withdraws_those_of_the_dead(tmp_path):
+async def test_the_next_controller_learns_prefixes_and_withdraws_those_of_dead_programs(tmp_path):
     again = tmp_path / "again"
 
     async def faults(run: FaultyRun) -> None:
@@ -26,7 +26,7 @@ async def test_the_next_controller_learns_prefixes_and_withdraws_those_of_the_de
     assert result.said("h1").splitlines() == ["found the first", "found the second", "withdrawn"]
 
 
-async def test_routes_lead_round_a_spine_that_is_killed(tmp_path):
+async def test_routes_avoid_a_killed_spine(tmp_path):
     again = tmp_path / "again"
 
     async def faults(run: FaultyRun) -> None:

@@ -44,7 +44,7 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
-async def test_a_home_is_killed_and_what_it_had_is_computed_again(tmp_path: Path) -> None:
+async def test_blocks_of_a_killed_home_are_computed_again(tmp_path: Path) -> None:
     async def faults(run: FaultyRun) -> None:
         await served_again(run, "h0", "h1", "h2")
         run.kill("h2")
@@ -57,7 +57,7 @@ async def test_a_home_is_killed_and_what_it_had_is_computed_again(tmp_path: Path
     assert_right(result, "h0", "h1")
 
 
-async def test_a_home_that_is_started_anew_is_a_home_again(tmp_path: Path) -> None:
+async def test_a_restarted_home_is_a_home_again(tmp_path: Path) -> None:
     async def faults(run: FaultyRun) -> None:
         await served_again(run, "h0", "h1", "h2")
         run.kill("h2")
@@ -71,7 +71,7 @@ async def test_a_home_that_is_started_anew_is_a_home_again(tmp_path: Path) -> No
     assert_right(result, "h0", "h1", "h2")
 
 
-async def test_the_only_switch_is_killed_twice(tmp_path: Path) -> None:
+async def test_a_pool_survives_two_kills_of_the_only_switch(tmp_path: Path) -> None:
     async def faults(run: FaultyRun) -> None:
         for _ in range(2):
             await served_again(run, "h0", "h1", "h2")
@@ -85,7 +85,7 @@ async def test_the_only_switch_is_killed_twice(tmp_path: Path) -> None:
     assert_right(result, "h0", "h1", "h2")
 
 
-async def test_a_home_hangs_for_a_while(tmp_path: Path) -> None:
+async def test_a_pool_survives_a_hung_home(tmp_path: Path) -> None:
     async def faults(run: FaultyRun) -> None:
         await served_again(run, "h0", "h1", "h2")
         os.kill(run.pid("h2"), signal.SIGSTOP)
@@ -99,7 +99,7 @@ async def test_a_home_hangs_for_a_while(tmp_path: Path) -> None:
     assert_right(result, "h0", "h1", "h2")
 
 
-async def test_the_disk_of_a_home_is_full(tmp_path: Path, folder: Path) -> None:
+async def test_a_pool_survives_a_full_disk(tmp_path: Path, folder: Path) -> None:
     async def faults(run: FaultyRun) -> None:
         # h1 computes again what it has lost as a home; caches on the way have it for the others.
         await served_again(run, "h0", "h2")
@@ -113,7 +113,7 @@ async def test_the_disk_of_a_home_is_full(tmp_path: Path, folder: Path) -> None:
     assert "disk: 0 failed, 0 damaged" in result.said("h0")
 
 
-async def test_disks_are_damaged_between_two_runs(tmp_path: Path, folder: Path) -> None:
+async def test_damaged_disks_cost_only_their_blocks(tmp_path: Path, folder: Path) -> None:
     stop = tmp_path / "stop"
 
     async def faults(run: FaultyRun) -> None:

@@ -13,7 +13,7 @@ from tests.faults.conftest import FaultyRun, digests, run_with_faults, worker
 pytestmark = pytest.mark.faults
 
 
-async def test_a_job_goes_on_and_makes_groups_with_the_next_controller(tmp_path):
+async def test_a_job_continues_and_forms_groups_with_the_next_controller(tmp_path):
     async def faults(run: FaultyRun) -> None:
         await run.said("h0", "step 100")
         run.kill("controller")
@@ -31,7 +31,7 @@ async def test_a_job_goes_on_and_makes_groups_with_the_next_controller(tmp_path)
     assert "SIGKILL); starting it again (1 of 10)" in result.said("innet")
 
 
-async def test_controller_and_spine_die_together_and_every_bit_is_as_without():
+async def test_the_death_of_controller_and_spine_changes_no_bit():
     async def faults(run: FaultyRun) -> None:
         await run.said("h0", "step 5")
         run.kill("controller")

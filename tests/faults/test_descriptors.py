@@ -18,7 +18,7 @@ pytestmark = pytest.mark.faults
 QUESTIONS = 20
 
 
-async def test_a_worker_that_cannot_begin_without_descriptors_says_so():
+async def test_a_worker_that_cannot_start_without_descriptors_reports_it():
     result = await run_with_faults("star:2", worker("no_descriptors.py"))
     assert result.failure.startswith("h1 ")
     assert "descriptor" in result.said("h1") or "open files" in result.said("h1")
@@ -27,7 +27,7 @@ async def test_a_worker_that_cannot_begin_without_descriptors_says_so():
 
 @pytest.mark.netns
 @pytest.mark.parametrize("who", ["spine0", "h1"])
-async def test_who_runs_out_of_descriptors_goes_on_and_still_answers_everybody(who):
+async def test_a_process_without_descriptors_continues_and_answers_all(who):
     async def faults(run: FaultyRun) -> None:
         await run.said("h0", "step 5")
         process = psutil.Process(run.pid(who))
@@ -54,7 +54,7 @@ async def test_who_runs_out_of_descriptors_goes_on_and_still_answers_everybody(w
 
 
 @pytest.mark.netns
-async def test_a_controller_without_descriptors_is_started_again_and_everything_goes_on():
+async def test_a_controller_without_descriptors_is_restarted_and_the_run_continues():
     async def faults(run: FaultyRun) -> None:
         await run.said("h0", "step 5")
         process = psutil.Process(run.pid("controller"))

@@ -20,7 +20,7 @@ ROUNDS = 20
 
 
 @pytest.mark.parametrize("after_s", [0.0, 0.003, 0.006, 0.01, 0.02])
-def test_no_round_is_lost_and_all_who_are_left_have_the_same_model(after_s):
+def test_no_round_is_lost_and_all_remaining_ranks_have_the_same_model(after_s):
     lines: list[tuple[str, str]] = []
 
     async def launch() -> tuple[str, ...]:

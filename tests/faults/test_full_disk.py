@@ -22,7 +22,7 @@ def short_path() -> Iterator[Path]:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small disk, which takes root")
-def test_a_run_goes_on_when_its_disk_is_full_and_says_so(short_path: Path) -> None:
+def test_a_run_continues_with_a_full_disk_and_reports_it(short_path: Path) -> None:
     done = subprocess.run(
         ["unshare", "--mount", sys.executable, "-m", "tests.faults.workers.full_disk", short_path],
         cwd=Path(__file__).parents[2],

@@ -17,7 +17,7 @@ LEAF_SPINE = "leaf-spine:2x2x2"
 
 
 @pytest.mark.netns
-async def test_operations_go_on_when_a_link_that_went_down_is_up_again():
+async def test_operations_continue_when_a_link_is_up_again():
     async def faults(run: FaultyRun) -> None:
         (link,) = (x for x in run.session.topology.links if set(x.nodes) == {"leaf0", "spine0"})
         for node in ("leaf0", "spine0"):  # either end: the carrier of both goes
@@ -35,7 +35,7 @@ async def test_operations_go_on_when_a_link_that_went_down_is_up_again():
 
 
 @pytest.mark.parametrize("mode", ["local", pytest.param("netns", marks=pytest.mark.netns)])
-async def test_a_switch_that_hangs_is_gone_round_until_it_answers_again(mode):
+async def test_a_hung_switch_is_avoided_until_it_answers(mode):
     async def faults(run: FaultyRun) -> None:
         await run.said("h0", "step 5")
         pid = run.pid("spine0")
@@ -55,7 +55,7 @@ async def test_a_switch_that_hangs_is_gone_round_until_it_answers_again(mode):
 
 
 @pytest.mark.netns
-async def test_a_link_that_stays_down_is_gone_round_and_used_again_when_it_is_up():
+async def test_a_link_that_stays_down_is_avoided_until_it_is_up():
     async def faults(run: FaultyRun) -> None:
         run_id = run.session.network.run_id
         await run.said("h0", "step 5")
@@ -78,7 +78,7 @@ async def test_a_link_that_stays_down_is_gone_round_and_used_again_when_it_is_up
 
 
 @pytest.mark.netns
-async def test_a_host_that_is_cut_off_ends_the_group_with_an_error_that_names_the_link():
+async def test_an_unreachable_host_ends_the_group_with_an_error_that_names_the_link():
     async def faults(run: FaultyRun) -> None:
         await run.said("h0", "step 5")
         set_link(run.session.network.run_id, "h1", "eth0", "down")
@@ -121,7 +121,7 @@ async def test_a_partition_that_heals_in_time_costs_nothing_but_time():
     assert len(digests(result)) == 1
 
 
-async def test_a_switch_that_hangs_for_good_on_the_only_path_is_named_long_before_the_deadline():
+async def test_a_permanently_hung_switch_on_the_only_path_is_named_long_before_the_deadline():
     async def faults(run: FaultyRun) -> None:
         await run.said("h0", "step 5")
         os.kill(run.pid("s0"), signal.SIGSTOP)

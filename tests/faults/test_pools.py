@@ -13,7 +13,7 @@ from tests.faults.conftest import FaultyRun, run_with_faults, worker
 pytestmark = pytest.mark.faults
 
 
-async def test_a_switch_and_a_controller_that_start_again_know_the_pools(tmp_path):
+async def test_a_restarted_switch_and_controller_know_the_pools(tmp_path):
     async def faults(run: FaultyRun) -> None:
         await run.said("h1", "here among h0, h1")
         run.kill("s0")

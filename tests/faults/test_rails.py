@@ -13,7 +13,7 @@ RAILS = "rails:4x2"
 ELEMENTS = 64_000
 
 
-async def test_the_other_rail_adds_what_a_dead_switch_added():
+async def test_the_other_rail_adds_the_sums_of_a_dead_switch():
     made: list[int] = []
 
     async def faults(run: FaultyRun) -> None:

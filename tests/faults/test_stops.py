@@ -17,7 +17,7 @@ STOPPED_FOR_S = 5
 
 @pytest.mark.parametrize("topology", ["star:3", "leaf-spine:2x2x2"])
 @pytest.mark.parametrize("who", ["switch", "worker", "controller"])
-async def test_who_stands_still_for_five_seconds_is_waited_for(topology, who):
+async def test_a_process_stopped_for_five_seconds_fails_nothing(topology, who):
     async def faults(run: FaultyRun) -> None:
         target = {"switch": run.session.topology.switches[0], "worker": "h1"}.get(who, who)
         await run.said("h0", "step 5")

@@ -13,7 +13,7 @@ NO_RESTARTS = ["recovery.switch_restarts=0"]
 
 
 @pytest.mark.faults
-async def test_a_spine_and_a_leaf_die_and_every_bit_is_as_without():
+async def test_the_death_of_a_spine_and_a_leaf_changes_no_bit():
     async def faults(run: FaultyRun) -> None:
         await run.said("h0", "step 5")
         run.kill("spine0")
@@ -28,7 +28,7 @@ async def test_a_spine_and_a_leaf_die_and_every_bit_is_as_without():
     assert len(digests(disturbed)) == 1
 
 
-async def test_sums_of_a_dead_spine_are_made_by_the_other_one():
+async def test_the_other_spine_makes_the_sums_of_a_dead_one():
     async def faults(run: FaultyRun) -> None:
         await run.said("h0", "step 5")
         run.kill("spine0")
@@ -48,7 +48,7 @@ async def test_sums_of_a_dead_spine_are_made_by_the_other_one():
 
 
 @pytest.mark.faults
-async def test_where_nodes_have_rights_of_their_own_they_move_with_the_sums():
+async def test_signing_rights_of_nodes_move_with_the_sums():
     """Each node signs with its own key: spine1's counts for what spine0 made, once that is dead."""
 
     async def faults(run: FaultyRun) -> None:
@@ -72,7 +72,7 @@ async def test_where_nodes_have_rights_of_their_own_they_move_with_the_sums():
 
 
 @pytest.mark.faults
-async def test_without_another_path_the_job_ends_at_once_and_names_the_switch():
+async def test_a_job_without_another_path_ends_at_once_and_names_the_switch():
     async def faults(run: FaultyRun) -> None:
         await run.said("h0", "step 5")
         run.kill("s0")
@@ -86,7 +86,7 @@ async def test_without_another_path_the_job_ends_at_once_and_names_the_switch():
     assert not any("DeadlineExceeded" in line for _, line in result.lines)
 
 
-async def test_the_only_switch_returns_and_the_job_goes_on():
+async def test_a_job_continues_when_the_only_switch_returns():
     async def faults(run: FaultyRun) -> None:
         for step in ("step 5", "step 40"):
             await run.said("h0", step)

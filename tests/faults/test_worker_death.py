@@ -60,7 +60,7 @@ def assert_right_to_the_end(result: JobResult, node: str, size: int) -> None:
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-async def test_abort_names_the_cause_to_all(ending):
+async def test_the_policy_abort_names_the_cause_to_all_ranks(ending):
     result = await end_in_midst(ending, RestartPolicy())
     assert_told(result, ending)
     for node in SURVIVORS:
@@ -70,7 +70,7 @@ async def test_abort_names_the_cause_to_all(ending):
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-async def test_shrink_goes_on_with_the_survivors(ending):
+async def test_the_policy_shrink_continues_with_the_survivors(ending):
     result = await end_in_midst(ending, RestartPolicy(on_worker_death="shrink"))
     assert_told(result, ending)
     assert result.failure == ""
@@ -80,7 +80,7 @@ async def test_shrink_goes_on_with_the_survivors(ending):
 
 
 @pytest.mark.parametrize("ending", [ending for ending in ENDINGS if ending != "exit0"])
-async def test_wait_goes_on_with_a_successor(ending):
+async def test_the_policy_wait_continues_with_a_successor(ending):
     result = await end_in_midst(ending, RestartPolicy(on_worker_death="wait"))
     assert_told(result, ending)
     assert result.failure == ""
@@ -90,7 +90,7 @@ async def test_wait_goes_on_with_a_successor(ending):
 
 @pytest.mark.netns
 @pytest.mark.parametrize("policy", ["shrink", "wait"])
-async def test_a_kill_in_namespaces_is_gone_on_from_as_the_policy_says(policy):
+async def test_a_job_in_namespaces_follows_its_policy_after_a_kill(policy):
     result = await end_in_midst("kill", RestartPolicy(on_worker_death=policy), mode="netns")
     assert_told(result, "kill")
     assert result.failure == ""
@@ -98,7 +98,7 @@ async def test_a_kill_in_namespaces_is_gone_on_from_as_the_policy_says(policy):
         assert_right_to_the_end(result, node, 3 if policy == "shrink" else 4)
 
 
-async def test_wait_ends_with_the_cause_when_no_successor_comes():
+async def test_the_policy_wait_ends_with_the_cause_without_a_successor():
     ended = await end_in_midst("exit0", RestartPolicy(on_worker_death="wait"))
     used_up = await end_in_midst("kill", RestartPolicy(max_restarts=0, on_worker_death="wait"))
     for node in SURVIVORS:
@@ -107,7 +107,7 @@ async def test_wait_ends_with_the_cause_when_no_successor_comes():
     assert used_up.failure.startswith("h2 ")
 
 
-async def test_a_rank_that_hangs_is_named_at_the_deadline_and_can_be_given_up():
+async def test_a_hung_rank_is_named_at_the_deadline_and_can_be_excluded():
     """Its network and its control thread live: only who waits for it can tell."""
     result = await end_in_midst("hang", RestartPolicy(on_worker_death="shrink"), deadline_s=2)
     assert result.failure == ""

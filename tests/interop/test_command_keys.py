@@ -64,7 +64,7 @@ def _spki(key: _Key) -> bytes:
 
 
 @pytest.mark.parametrize("kind", _KINDS)
-async def test_python_ndn_registers_with_its_key_and_nobody_with_another(
+async def test_python_ndn_registers_only_with_its_listed_key(
     node: tuple[_core.Node, str], kind: str
 ) -> None:
     engine, uri = node

@@ -17,7 +17,7 @@ KEY_NAME = "/n/h0/KEY"
 LARGEST_PACKET_BYTES = 4000
 
 
-async def test_our_fetch_gets_and_verifies_what_a_node_publishes(tmp_path):
+async def test_our_fetch_verifies_objects_that_a_node_publishes(tmp_path):
     content = np.random.default_rng(5).integers(0, 256, 1_500_000, dtype=np.uint8)
     name = "/pool/model/block"
     with listening_node(f"unix://{tmp_path}/h0.ndn") as (node, uri):

@@ -33,7 +33,7 @@ async def producing_peer(route: Route) -> AsyncIterator[NdntsPeer]:
         yield peer
 
 
-async def test_what_we_register_ndnts_gets(route):
+async def test_ndnts_fetches_data_of_our_producer(route):
     async with (
         Client(route.producer, command_signer=route.command_signer) as client,
         NdntsPeer(route.consumer) as peer,
@@ -45,7 +45,7 @@ async def test_what_we_register_ndnts_gets(route):
 
 
 @ALSO_IN_A_RUN
-async def test_our_fetch_discovers_and_gets_an_object_of_ndnts(route):
+async def test_our_client_discovers_and_fetches_an_object_of_ndnts(route):
     async with producing_peer(route) as peer, Client(route.consumer) as client:
         await peer.do("serve", name=route.prefix, version=7, text=TEXT, chunk=1000)
         versioned = Name(f"{route.prefix}/v=7")
@@ -57,7 +57,7 @@ async def test_our_fetch_discovers_and_gets_an_object_of_ndnts(route):
 
 
 @ALSO_IN_A_RUN
-async def test_ndnts_discovers_and_gets_an_object_that_we_publish(route):
+async def test_ndnts_discovers_and_fetches_our_object(route):
     async with (
         Client(route.producer, command_signer=route.command_signer) as client,
         NdntsPeer(route.consumer) as peer,
@@ -69,7 +69,7 @@ async def test_ndnts_discovers_and_gets_an_object_that_we_publish(route):
     assert fetched["name"].endswith("/54=%09")
 
 
-async def test_members_of_both_houses_learn_from_each_other_by_state_vector_sync(tmp_path):
+async def test_innet_and_ndnts_synchronise_by_state_vector_sync(tmp_path):
     with listening_node(f"unix://{tmp_path}/h0.ndn") as (_, uri):
         async with (
             Client(uri) as client,

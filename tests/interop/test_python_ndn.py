@@ -21,7 +21,7 @@ from tests.interop.run import ALSO_IN_A_RUN
 CONTENT = random.Random(5).randbytes(30_500)
 
 
-async def test_what_appv2_produces_our_client_gets(route):
+async def test_our_client_fetches_data_of_appv2(route):
     async with appv2(route.producer) as app, Client(route.consumer) as client:
 
         def serve(name: NonStrictName, parameters, reply, _context):
@@ -34,7 +34,7 @@ async def test_what_appv2_produces_our_client_gets(route):
         assert await register(app, route, verb="unregister")
 
 
-async def test_what_our_client_produces_appv2_gets_with_its_parameters(route):
+async def test_appv2_fetches_data_of_our_client_with_parameters(route):
     async with (
         Client(route.producer, command_signer=route.command_signer) as client,
         appv2(route.consumer) as app,
@@ -70,7 +70,7 @@ async def test_the_older_interface_produces_and_consumes(route):
 
 
 @ALSO_IN_A_RUN
-async def test_our_fetch_finds_and_gets_an_object_of_python_ndn(route):
+async def test_our_client_discovers_and_fetches_an_object_of_python_ndn(route):
     async with appv2(route.producer) as app, Client(route.consumer) as client:
         serve_segments(app, route.prefix, 7, CONTENT)
         assert await register(app, route)
@@ -80,7 +80,7 @@ async def test_our_fetch_finds_and_gets_an_object_of_python_ndn(route):
 
 
 @ALSO_IN_A_RUN
-async def test_python_ndn_finds_and_gets_an_object_that_we_publish(route):
+async def test_python_ndn_discovers_and_fetches_our_object(route):
     async with (
         Client(route.producer, command_signer=route.command_signer) as client,
         older_app(route.consumer) as app,
@@ -97,7 +97,7 @@ async def test_python_ndn_finds_and_gets_an_object_that_we_publish(route):
         assert decode_metadata(parse_data(bytes(packet))) == published.versioned
 
 
-async def test_names_that_nobody_serves_are_nacked(route):
+async def test_unserved_names_are_nacked(route):
     async with appv2(route.consumer) as app:
         with pytest.raises(InterestNack) as nack:
             await ask(app, "/nobody/serves/this")

@@ -27,11 +27,13 @@ def token_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path
     remove_run(record)
 
 
-def test_a_name_and_a_token_file_mean_the_network_of_this_machine(token_file: Path) -> None:
+def test_a_name_or_a_token_file_selects_the_network_of_this_machine(token_file: Path) -> None:
     assert network_at("prod") == network_at("10.0.0.1:4711", token_file) == "prod"
 
 
-def test_a_machine_that_has_not_joined_is_told_how(token_file: Path) -> None:
+def test_a_machine_that_has_not_joined_is_refused_with_the_command_to_join(
+    token_file: Path,
+) -> None:
     other = token_file.with_name("other")
     TokenFile.load(token_file).model_copy(update={"network": "lab"}).save(other)
     joining = rf"innet node join 10.0.0.9:1 --token-file {other}"
@@ -53,7 +55,7 @@ def test_a_process_at_an_address_offers_no_memory_by_default() -> None:
     assert given.offered_memory_bytes == 5
 
 
-def test_a_process_counts_replicas_as_the_members_do_unless_it_gives_some() -> None:
+def test_a_process_uses_the_replicas_of_the_members_by_default() -> None:
     def counted(given: PoolOptions, members: int | None) -> int:
         return MemberOptions.of(given).with_replicas(members).settings.replicas
 
@@ -68,7 +70,7 @@ def test_a_process_counts_replicas_as_the_members_do_unless_it_gives_some() -> N
         ({"token_file": "prod.token"}, "give address="),
     ],
 )
-def test_options_that_miss_another_are_refused(options: PoolOptions, message: str) -> None:
+def test_options_that_need_another_are_refused(options: PoolOptions, message: str) -> None:
     with pytest.raises(KVError, match=message):
         MemberOptions.of(options)
 

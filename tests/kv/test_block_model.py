@@ -43,7 +43,7 @@ def prompt(*ids: int) -> PromptRequest:
 
 
 @pytest.mark.parametrize("design", ["network", "home"])
-def test_with_memory_for_all_the_hits_are_those_of_one_store(design: str) -> None:
+def test_the_hits_equal_those_of_one_store_when_memory_suffices(design: str) -> None:
     requests = [prompt(1, 2, 3), prompt(1, 2, 4), prompt(5), prompt(1, 2, 3, 6)] * 5
     model = BlockModel(TOPOLOGY, plan(design), HOSTS)
     model.replay(requests)
@@ -51,7 +51,7 @@ def test_with_memory_for_all_the_hits_are_those_of_one_store(design: str) -> Non
     assert 1 - model.counts.computed / asked == hit_rate(requests, BlockStore(None))
 
 
-def test_what_nobody_asks_for_again_moves_in_no_design_but_to_its_home() -> None:
+def test_blocks_without_later_requests_move_only_to_their_home() -> None:
     requests = [prompt(*range(10 * n, 10 * n + 10)) for n in range(32)]
     moved = {}
     for design in ("network", "home", "local"):
@@ -71,14 +71,14 @@ def test_a_hot_prompt_leaves_its_producer_once() -> None:
     assert model.counts.switches > model.counts.homes
 
 
-def test_what_a_producer_has_dropped_is_computed_again() -> None:
+def test_blocks_that_the_producer_dropped_are_computed_again() -> None:
     model = BlockModel(TOPOLOGY, plan("network", worker_blocks=2, home_blocks=0), HOSTS)
     model.replay([prompt(1, 2, 3), prompt(1, 2, 3)])
     assert model.counts.computed == 6
 
 
 @pytest.mark.parametrize("reuse", GENERATED)
-def test_network_finds_what_home_finds_and_loads_links_less(reuse: str) -> None:
+def test_the_design_network_finds_the_blocks_of_home_with_less_traffic(reuse: str) -> None:
     requests = GENERATED[reuse](800, 1)
     asked = sum(len(request.blocks) for request in requests)
     written = KvSpecification.model_validate(
@@ -97,5 +97,5 @@ def test_network_finds_what_home_finds_and_loads_links_less(reuse: str) -> None:
     assert carried["network"] < 0.9 * carried["home"]
 
 
-def test_the_busiest_link_of_none() -> None:
+def test_there_is_no_busiest_link_without_traffic() -> None:
     assert busiest_link([]) == ("none", 0)

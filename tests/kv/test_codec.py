@@ -39,7 +39,7 @@ def there_and_back(layout: BlockLayout, kv: KVArray) -> KVArray:
 @pytest.mark.parametrize(
     ("codec", "relative", "of_largest"), [("fp8", 1 / 14, 1 / 400), ("int8", 0.01, 1 / 250)]
 )
-def test_an_element_returns_within_the_precision_of_its_codec(
+def test_an_element_round_trips_within_the_precision_of_its_codec(
     codec: CodecName, relative: float, of_largest: float, cache_type: str
 ) -> None:
     layout = layout_of(codec, cache_type)
@@ -80,7 +80,7 @@ def test_elements_of_an_engine_share_a_scale_with_their_neighbours(
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_numbers_that_are_none_harm_no_other_head(codec: CodecName) -> None:
+def test_nans_affect_no_other_head(codec: CodecName) -> None:
     layout = layout_of(codec)
     kv = layout.empty(32)
     kv[...] = 1.0
@@ -94,7 +94,7 @@ def test_numbers_that_are_none_harm_no_other_head(codec: CodecName) -> None:
 @pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize("cache_type", ["f32", "f16", "bf16"])
 @pytest.mark.parametrize("codec", CODECS)
-def test_an_infinity_becomes_the_largest_of_its_scale_and_harms_no_other(
+def test_an_infinity_becomes_the_largest_of_its_scale_and_affects_no_other_head(
     codec: CodecName, cache_type: str, sign: int
 ) -> None:
     layout = layout_of(codec, cache_type)

@@ -49,7 +49,7 @@ def found(result: RunResult) -> tuple[int, int]:
     return blocks.local + blocks.switches + blocks.homes, blocks.computed
 
 
-async def test_real_processes_find_what_simulated_ones_find(tmp_path: Path) -> None:
+async def test_real_processes_find_the_blocks_that_simulated_ones_find(tmp_path: Path) -> None:
     task = task_of(tmp_path, 1200)
     result = await replay_on_network(task, "local", silent, lambda _share, _text: None)
     assert found(result) == found(await asyncio.to_thread(run_task, task)) == (6, 5)
@@ -58,7 +58,7 @@ async def test_real_processes_find_what_simulated_ones_find(tmp_path: Path) -> N
 
 
 @pytest.mark.faults
-async def test_a_replay_that_is_interrupted_says_what_it_has(tmp_path: Path) -> None:
+async def test_an_interrupted_replay_reports_its_results_so_far(tmp_path: Path) -> None:
     served = asyncio.Event()
 
     def told(share: float, _text: str) -> None:
@@ -76,7 +76,7 @@ async def test_a_replay_that_is_interrupted_says_what_it_has(tmp_path: Path) -> 
 
 
 @pytest.mark.faults
-async def test_a_worker_that_is_killed_costs_its_own_requests_alone(tmp_path: Path) -> None:
+async def test_a_killed_worker_loses_only_its_own_requests(tmp_path: Path) -> None:
     killed: list[psutil.Process] = []
 
     def told(share: float, _text: str) -> None:

@@ -67,7 +67,7 @@ def victims(policy: EvictionPolicy, asked: list[int]) -> list[bytes]:
 
 
 @given(asked=BLOCKS, capacity=st.integers(1, 8))
-def test_lru_keeps_the_blocks_asked_for_last(asked: list[int], capacity: int) -> None:
+def test_lru_keeps_the_blocks_requested_last(asked: list[int], capacity: int) -> None:
     store = BlockStore(capacity, "lru")
     for number in asked:
         store.put(name(number), 0)
@@ -76,7 +76,7 @@ def test_lru_keeps_the_blocks_asked_for_last(asked: list[int], capacity: int) ->
 
 
 @given(asked=BLOCKS, capacity=st.integers(1, 8))
-def test_lfu_drops_a_block_asked_for_least_often_since_it_came(
+def test_lfu_evicts_a_block_with_the_fewest_requests_since_its_insertion(
     asked: list[int], capacity: int
 ) -> None:
     store = BlockStore(capacity, "lfu")
@@ -100,7 +100,7 @@ def test_prefix_depth_keeps_whole_prefixes(prompts: list[list[int]], capacity: i
             assert present == sorted(present, reverse=True)
 
 
-def test_s3fifo_keeps_what_is_asked_for_again_through_a_scan() -> None:
+def test_s3fifo_keeps_repeatedly_requested_blocks_during_a_scan() -> None:
     store = BlockStore(20, "s3fifo")
     popular = [name(number) for number in range(10)]
     for _ in range(4):
@@ -111,7 +111,7 @@ def test_s3fifo_keeps_what_is_asked_for_again_through_a_scan() -> None:
     assert all(block in store for block in popular)
 
 
-def test_s3fifo_gives_what_comes_back_soon_a_place_among_the_lasting() -> None:
+def test_s3fifo_promotes_blocks_that_return_soon() -> None:
     store = BlockStore(20, "s3fifo")
     for number in range(24):
         store.put(name(number), 0)
@@ -145,7 +145,9 @@ def test_demoted_blocks_go_first_in_the_order_of_their_use(
 
 
 @given(asked=BLOCKS, capacity=st.integers(1, 8))
-def test_a_store_whose_blocks_are_all_used_again_is_lru(asked: list[int], capacity: int) -> None:
+def test_second_use_equals_lru_when_all_blocks_are_used_again(
+    asked: list[int], capacity: int
+) -> None:
     stores = [BlockStore(capacity, policy) for policy in ("second-use", "lru")]
     for number in asked:
         gone = []
@@ -155,7 +157,7 @@ def test_a_store_whose_blocks_are_all_used_again_is_lru(asked: list[int], capaci
         assert gone[0] == gone[1]
 
 
-def test_blocks_that_are_used_once_do_not_take_the_room_of_used_ones() -> None:
+def test_blocks_used_once_do_not_displace_reused_ones() -> None:
     hot = [name(number) for number in range(40)]
     stores = {policy: BlockStore(100, policy) for policy in ("second-use", "lru")}
     found = dict.fromkeys(stores, 0)

@@ -44,7 +44,7 @@ def test_a_get_goes_to_the_nearest_member_that_has_the_block() -> None:
     with_pools(work, members=4, settings=WHEN_ASKED)
 
 
-def test_what_a_member_has_dropped_since_is_found_at_its_home() -> None:
+def test_a_block_that_a_member_dropped_is_found_at_its_home() -> None:
     async def work(pools: Pools) -> None:
         (number,) = homed_at(pools, "h3")
         await pools.put(number, at="h1")
@@ -59,7 +59,7 @@ def test_what_a_member_has_dropped_since_is_found_at_its_home() -> None:
     with_pools(work, members=4, settings=WHEN_ASKED)
 
 
-def test_a_member_whose_summary_is_late_stays_a_home(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_member_with_a_late_summary_stays_a_home(monkeypatch: pytest.MonkeyPatch) -> None:
     fetch = FakeNetwork.fetch
 
     async def fetch_late(
@@ -84,7 +84,7 @@ def test_a_member_whose_summary_is_late_stays_a_home(monkeypatch: pytest.MonkeyP
     with_pools(work, members=3, settings=WHEN_ASKED)
 
 
-def test_a_member_without_a_route_is_asked_last(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_member_without_a_route_is_requested_last(monkeypatch: pytest.MonkeyPatch) -> None:
     distance = FakeNetwork.distance
 
     def without_h1(network: FakeNetwork, member: str) -> int:
@@ -134,7 +134,7 @@ def test_a_member_that_leaves_hands_over_what_it_has_put_and_no_copies() -> None
     with_pools(work, members=3, settings=WHEN_ASKED)
 
 
-def test_who_looks_nothing_up_asks_nobody_for_summaries() -> None:
+def test_a_member_without_lookups_requests_no_summaries() -> None:
     async def work(pools: Pools) -> None:
         def summaries() -> int:
             names = [name for node in pools.fabric.nodes.values() for name in node.fetched]

@@ -46,7 +46,7 @@ def pool(member: PoolMember) -> innet.KVPool:
     return innet.KVPool(MODEL, block_tokens=2, layers_per_block=1, member=member)
 
 
-def test_programs_without_an_event_loop_wait(pool: innet.KVPool) -> None:
+def test_programs_without_an_event_loop_block(pool: innet.KVPool) -> None:
     blocking = pool.blocking
     assert blocking.members(at_least=1) == ("h0",)
     assert blocking.put(TOKENS, KV) == 4
@@ -116,7 +116,7 @@ def test_several_threads_use_one_pool(pool: innet.KVPool) -> None:
     assert found == dict.fromkeys(range(4), 4)
 
 
-async def test_a_closed_pool_says_so(member: PoolMember, pool: innet.KVPool) -> None:
+async def test_a_closed_pool_raises(member: PoolMember, pool: innet.KVPool) -> None:
     never = asyncio.ensure_future(member.call(asyncio.Event().wait()))
     await asyncio.sleep(0)
     await asyncio.to_thread(member.close)
@@ -126,7 +126,7 @@ async def test_a_closed_pool_says_so(member: PoolMember, pool: innet.KVPool) -> 
             await work
 
 
-def test_who_gives_up_waiting_cancels(member: PoolMember) -> None:
+def test_an_interrupted_wait_cancels_its_operation(member: PoolMember) -> None:
     cancelled = threading.Event()
 
     async def wait() -> None:
@@ -168,7 +168,7 @@ def test_a_forked_child_is_refused() -> None:
     subprocess.run([sys.executable, "-c", FORKS], cwd=ROOT, check=True, timeout=240)
 
 
-def test_the_pools_own_thread_does_not_wait_for_itself(member: PoolMember) -> None:
+def test_a_blocking_call_on_the_pools_own_thread_is_refused(member: PoolMember) -> None:
     async def wait() -> None:
         member.run(asyncio.sleep(0))
 
@@ -177,7 +177,7 @@ def test_the_pools_own_thread_does_not_wait_for_itself(member: PoolMember) -> No
 
 
 @pytest.mark.parametrize("secret", [None, b"16 bytes or more of randomness"])
-def test_blocks_on_disk_outlive_a_member_whose_secret_does(
+def test_blocks_on_disk_outlive_a_member_with_a_lasting_secret(
     tmp_path: Path, secret: bytes | None
 ) -> None:
     options = MemberOptions.of(
@@ -220,7 +220,7 @@ def test_a_member_whose_disk_cannot_be_opened_does_not_join(tmp_path: Path) -> N
     assert fabric.joined == []
 
 
-def test_outside_a_run_it_says_how_to_start_one() -> None:
+def test_outside_a_run_the_error_says_how_to_start_one() -> None:
     with pytest.raises(EmulationError, match="innet run"):
         innet.KVPool(MODEL)
 
@@ -246,12 +246,12 @@ def test_outside_a_run_it_says_how_to_start_one() -> None:
         ({"colour": "red"}, "no option colour"),
     ],
 )
-def test_options_that_cannot_be_are_refused(options: PoolOptions, message: str) -> None:
+def test_invalid_options_are_refused(options: PoolOptions, message: str) -> None:
     with pytest.raises(KVError, match=message):
         MemberOptions.of(options)
 
 
-def test_an_iterator_of_layers_may_outlive_its_pool(member: PoolMember, pool: innet.KVPool) -> None:
+def test_an_iterator_of_layers_can_outlive_its_pool(member: PoolMember, pool: innet.KVPool) -> None:
     pool.blocking.put(TOKENS, KV)
     parts = pool.blocking.layers(TOKENS)
     assert next(parts).tokens == 4

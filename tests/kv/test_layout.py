@@ -34,7 +34,7 @@ def _numbered(layout: BlockLayout, tokens: int) -> np.ndarray:
 
 
 @given(LAYOUTS, st.integers(0, 3), st.booleans())
-def test_what_was_cut_is_joined_to_the_same_bits(
+def test_cutting_and_joining_restores_the_bits(
     layout: BlockLayout, blocks: int, strided: bool
 ) -> None:
     kv = _numbered(layout, blocks * layout.block_tokens)
@@ -51,7 +51,7 @@ def test_what_was_cut_is_joined_to_the_same_bits(
     assert kv.nbytes == layout.token_bytes * blocks * layout.block_tokens
 
 
-def test_the_bytes_of_a_block_are_those_documented() -> None:
+def test_the_bytes_of_a_block_are_as_documented() -> None:
     layout = BlockLayout(
         layers=3, kv_heads=2, head_dim=4, cache_type="bf16", block_tokens=2, layers_per_block=2
     )
@@ -66,7 +66,7 @@ def test_the_bytes_of_a_block_are_those_documented() -> None:
     ]
 
 
-def test_a_block_of_another_size_is_joined_to_nothing() -> None:
+def test_a_block_of_another_size_is_not_joined() -> None:
     layout = BlockLayout(
         layers=1, kv_heads=1, head_dim=2, cache_type="f32", block_tokens=2, layers_per_block=1
     )
@@ -141,7 +141,7 @@ def test_blocks_of_two_ranks_share_a_name_only_if_their_layouts_are_equal(one, o
     assert BlockKey.parse(_name(one)).name == _name(one)
 
 
-def test_the_name_of_a_ranks_blocks_is_the_same_after_a_restart() -> None:
+def test_names_of_a_ranks_blocks_survive_a_restart() -> None:
     # A restarted engine, perhaps of a later version, looks for blocks of the one before.
     name = _name(("vllm-bhnc", "float8_e4m3fn", 1024, (7, 12), (0, 3), (8, 12)))
     layout = "vllm-bhnc-float8_e4m3fn-1024-tp7of12-pp0of3"
@@ -154,6 +154,6 @@ def test_a_rank_beyond_its_size_is_refused(part) -> None:
         RankPart(**part)
 
 
-def test_an_element_type_that_could_be_taken_for_two_fields_is_refused() -> None:
+def test_an_ambiguous_element_type_is_refused() -> None:
     with pytest.raises(KVError, match="invalid element type"):
         RankPart().layout("vllm-bhnc", "int4-16", 16)

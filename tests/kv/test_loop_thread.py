@@ -21,7 +21,7 @@ def thread() -> Iterator[LoopThread]:
     made.close()
 
 
-async def test_who_is_cancelled_goes_on_when_the_work_has_ended(thread: LoopThread) -> None:
+async def test_a_cancelled_caller_continues_when_the_work_has_ended(thread: LoopThread) -> None:
     begun, may_end = threading.Event(), threading.Event()
     ended: list[str] = []
 
@@ -46,7 +46,7 @@ async def test_who_is_cancelled_goes_on_when_the_work_has_ended(thread: LoopThre
     assert ended == ["work", "caller"]
 
 
-async def test_work_that_is_cancelled_before_it_begins_never_does(thread: LoopThread) -> None:
+async def test_work_cancelled_before_its_start_never_runs(thread: LoopThread) -> None:
     release, begun = threading.Event(), []
 
     async def hold_up() -> None:
@@ -67,7 +67,7 @@ async def test_work_that_is_cancelled_before_it_begins_never_does(thread: LoopTh
     assert not begun
 
 
-def test_who_is_interrupted_goes_on_when_the_work_has_ended(
+def test_an_interrupted_caller_continues_when_the_work_has_ended(
     thread: LoopThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun = threading.Event()
@@ -99,7 +99,7 @@ def test_who_is_interrupted_goes_on_when_the_work_has_ended(
     assert ended == ["work"]
 
 
-async def test_results_and_errors_come_back(thread: LoopThread) -> None:
+async def test_results_and_errors_are_returned(thread: LoopThread) -> None:
     async def work(number: int) -> int:
         await asyncio.sleep(0)
         return 10 // number
@@ -109,7 +109,7 @@ async def test_results_and_errors_come_back(thread: LoopThread) -> None:
         await thread.call(work(0))
 
 
-async def test_what_waits_when_the_thread_closes_is_told(thread: LoopThread) -> None:
+async def test_pending_work_fails_when_the_thread_closes(thread: LoopThread) -> None:
     begun = threading.Event()
 
     async def work() -> None:

@@ -48,7 +48,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
 }
 
 
-def test_the_bytes_that_are_hashed_are_those_documented() -> None:
+def test_the_hashed_bytes_are_as_documented() -> None:
     identity = ModelIdentity(
         architecture="llama", weights="é@1", compute="f32", cache_type="f32",
         layers=2, kv_heads=1, head_dim=8, rope={"b": 1e-6, "a": [True, None]},
@@ -70,13 +70,13 @@ def test_every_field_is_tried() -> None:
 @pytest.mark.parametrize("name", FIELDS)
 @settings(max_examples=20)
 @given(data=st.data())
-def test_another_value_of_any_field_is_another_digest(name: str, data: st.DataObject) -> None:
+def test_each_field_changes_the_digest(name: str, data: st.DataObject) -> None:
     before = getattr(LLAMA, name)
     other = data.draw(FIELDS[name].filter(lambda value: value != (before or ("full",) * 4)))
     assert dataclasses.replace(LLAMA, **{name: other}).digest != LLAMA.digest
 
 
-def test_the_order_of_a_configuration_is_none_of_its_identity() -> None:
+def test_the_order_of_keys_does_not_change_the_identity() -> None:
     turned = dict(reversed(list(LLAMA.configuration.items())))
     same = dataclasses.replace(LLAMA, configuration=turned, attention=("full",) * 4)
     assert same.digest == LLAMA.digest
@@ -95,17 +95,19 @@ def test_the_order_of_a_configuration_is_none_of_its_identity() -> None:
         ({"configuration": {"labels": [{1: "a"}]}}, "invalid key 1"),
     ],
 )
-def test_what_identifies_no_model_is_refused(changes: dict[str, Any], message: str) -> None:
+def test_configurations_that_identify_no_model_are_refused(
+    changes: dict[str, Any], message: str
+) -> None:
     with pytest.raises(KVError, match=message):
         dataclasses.replace(LLAMA, **changes)
 
 
-def test_what_is_no_model_is_told() -> None:
+def test_malformed_models_are_reported() -> None:
     with pytest.raises(KVError, match="a str is not a model of transformers"):
         ModelIdentity.of_transformers("llama")
 
 
-def test_weights_differ_in_names_types_shapes_and_bytes() -> None:
+def test_weights_are_identified_by_names_types_shapes_and_bytes() -> None:
     zeros = np.zeros(4, np.float32)
     variants: list[list[tuple[str, str, tuple[int, ...], np.ndarray]]] = [
         [("a", "f32", (4,), zeros)],

@@ -17,7 +17,7 @@ from innet.kv.names import BlockFamily, tenant_component
 TOKENS = st.lists(st.integers(0, 2**32), max_size=40)
 
 
-def test_the_bytes_that_are_hashed_are_those_documented() -> None:
+def test_the_hashed_bytes_are_as_documented() -> None:
     parent = root_hash("0")
     assert parent == hashlib.sha256(bytes.fromhex("6130")).digest()
     numbers = bytes.fromhex("01 17 1818 18ff 190100 1a00010000 1b0000000100000000")
@@ -42,13 +42,13 @@ def test_the_bytes_that_are_hashed_are_those_documented() -> None:
         ),
     ],
 )
-def test_hashes_are_those_of_vllm(tokens: Sequence[int], salt: str, expected: str) -> None:
+def test_hashes_equal_those_of_vllm(tokens: Sequence[int], salt: str, expected: str) -> None:
     # Computed by hash_block_tokens(sha256_cbor, ...) of vLLM 0.33.0 itself.
     [block] = chain(tokens, len(tokens), root=root_hash(), salt=salt)
     assert block.hex() == expected
 
 
-def test_a_prompts_chain_is_that_of_vllm() -> None:
+def test_the_chain_of_a_prompt_equals_that_of_vllm() -> None:
     # As above, the third block of 16.
     expected = "117dad852830e0103c12d7c7f8b7cf58434ea8751d1f42ee07b1c93711e4da6c"
     for tokens in (range(50), np.arange(50), np.arange(50, dtype=np.uint8)):
@@ -56,7 +56,7 @@ def test_a_prompts_chain_is_that_of_vllm() -> None:
 
 
 @given(TOKENS, TOKENS, st.integers(1, 7))
-def test_prompts_share_the_hashes_of_their_common_full_blocks_and_no_more(
+def test_prompts_share_only_the_hashes_of_their_common_full_blocks(
     first: list[int], second: list[int], block_tokens: int
 ) -> None:
     one, other = (list(chain(p, block_tokens, root=root_hash())) for p in (first, second))
@@ -82,12 +82,12 @@ def test_a_chain_has_the_hashes_of_its_blocks(tokens: list[int], block_tokens: i
 
 
 @pytest.mark.parametrize("tokens", [[-1], [1 << 64], [0, 2**64 - 1, -1], [1.5], ["a"], [[1], [2]]])
-def test_what_is_no_token_is_refused(tokens: list[int]) -> None:
+def test_invalid_tokens_are_refused(tokens: list[int]) -> None:
     with pytest.raises(KVError, match="token id"):
         list(chain(tokens, len(tokens), root=root_hash()))
 
 
-def test_what_would_make_a_block_wrong_is_in_its_name() -> None:
+def test_everything_that_determines_a_block_is_in_its_name() -> None:
     tenant = tenant_component("acme", b"salt")
     families = [
         BlockFamily(tenant, "00", "bf16", 0, 8),
@@ -110,7 +110,7 @@ def test_what_would_make_a_block_wrong_is_in_its_name() -> None:
         (("aa", "00", "bf16", 8, 8), "layers"),
     ],
 )
-def test_what_cannot_stand_in_a_name_is_refused(
+def test_invalid_parts_of_names_are_refused(
     family: tuple[str, str, str, int, int], message: str
 ) -> None:
     with pytest.raises(KVError, match=message):

@@ -11,7 +11,7 @@ from tests.conftest import RunJob
 
 
 @pytest.mark.parametrize(("method", "first"), [("fork", "parent"), ("spawn", "child")])
-def test_a_second_process_is_refused_and_the_first_goes_on_sharing(
+def test_a_second_process_is_refused_and_the_first_keeps_sharing(
     run_job: RunJob, tmp_path: Path, method: str, first: str
 ) -> None:
     pipes = [tmp_path / "was-put", tmp_path / "was-got"]

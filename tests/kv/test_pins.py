@@ -46,7 +46,7 @@ async def test_a_lease_that_was_renewed_often_ends_once(store: LocalStore) -> No
     assert store.drop("block", "other")
 
 
-def test_what_is_pinned_stays_until_its_lease_ends() -> None:
+def test_pinned_blocks_stay_until_their_lease_ends() -> None:
     async def work(pools: Pools) -> None:
         await pools.put(0)
         assert await pools["user"].pin([key(0), key(7)], 60) == [True, False]
@@ -79,7 +79,7 @@ def test_pins_take_half_of_a_home_at_most_and_can_be_ended() -> None:
     with_pools(work, members=1, blocks=4)
 
 
-def test_a_lease_is_cut_to_the_longest() -> None:
+def test_a_lease_is_limited_to_the_longest() -> None:
     async def work(pools: Pools) -> None:
         await pools.put(0)
         assert await pools["user"].pin([key(0)], 1e9) == [True]
@@ -89,7 +89,7 @@ def test_a_lease_is_cut_to_the_longest() -> None:
     with_pools(work, members=1)
 
 
-def test_what_is_evicted_is_gone_from_all_homes_and_here() -> None:
+def test_evicting_a_block_removes_it_from_all_homes_and_locally() -> None:
     async def work(pools: Pools) -> None:
         await pools.put(1, 2)
         assert await pools["user"].pin([key(1)], 60) == [True]
@@ -101,7 +101,7 @@ def test_what_is_evicted_is_gone_from_all_homes_and_here() -> None:
     with_pools(work, local_blocks=4, settings=PoolSettings(replicas=2))
 
 
-def test_what_a_member_has_for_itself_alone_is_pinned_by_no_other() -> None:
+def test_private_blocks_of_a_member_cannot_be_pinned_by_others() -> None:
     async def work(pools: Pools) -> None:
         await pools.put(0)
         [home] = pools.serving(0)

@@ -31,7 +31,7 @@ def test_a_block_has_as_many_homes_as_replicas_on_different_nodes(
 
 
 @given(NODES, st.data())
-def test_a_node_that_goes_moves_no_block_but_its_own(
+def test_a_leaving_node_moves_only_its_own_blocks(
     weights: dict[str, float], data: st.DataObject
 ) -> None:
     gone = data.draw(st.sampled_from(sorted(weights)))
@@ -59,7 +59,7 @@ def test_nodes_keep_blocks_in_proportion_to_what_they_offer() -> None:
         ({}, 1, "at least one"),
     ],
 )
-def test_what_cannot_be_placed_is_refused(
+def test_impossible_placements_are_refused(
     weights: dict[str, float], replicas: int, message: str
 ) -> None:
     with pytest.raises(KVError, match=message):

@@ -136,7 +136,7 @@ def test_without_faults_each_block_is_made_about_once() -> None:
     assert set(replay.misses()) == {Cause.ABSENT}
 
 
-def test_what_a_dead_home_had_is_in_caches_on_the_way_or_is_made_again_and_kept_elsewhere() -> None:
+def test_blocks_of_a_dead_home_are_cached_or_computed_again_and_kept_elsewhere() -> None:
     for topology in (STAR, NO_CACHES):
         replay = Replay(topology)
         replay.run((0.3, lambda replay: replay.sim.crash("h3")), dies="h3")
@@ -146,14 +146,14 @@ def test_what_a_dead_home_had_is_in_caches_on_the_way_or_is_made_again_and_kept_
         assert len(again) <= BLOCKS
 
 
-def test_a_home_that_hangs_is_left_out() -> None:
+def test_a_hung_home_is_excluded() -> None:
     replay = Replay(NO_CACHES)
     replay.run((0.3, lambda replay: replay.sim.pause("h3")), dies="h3")
     assert len(replay.ended) == 3
     assert replay.misses()[Cause.LATE] > 0
 
 
-def test_a_home_that_somebody_has_broken_into_gives_nobody_a_forged_block() -> None:
+def test_a_compromised_home_delivers_no_forged_block() -> None:
     replay = Replay(NO_CACHES)
     replay.run((0.3, lambda replay: replay.forge("h3")), dies="h3")
     assert len(replay.ended) == 3

@@ -15,7 +15,7 @@ SECONDS = st.floats(1e-6, 10)
     st.builds(PrefillCost, token_s=SECONDS, pair_s=SECONDS, start_s=SECONDS),
     st.builds(LoadTime, latency_s=SECONDS, bytes_per_s=st.floats(1, 1e9)),
 )
-def test_no_other_number_of_blocks_ends_sooner(
+def test_the_chosen_number_of_blocks_ends_soonest(
     away: list[int], cost: PrefillCost, time: LoadTime
 ) -> None:
     def whole_s(blocks: int) -> float:
@@ -29,7 +29,7 @@ def test_no_other_number_of_blocks_ends_sooner(
     assert whole_s(best) == min(map(whole_s, range(len(away) + 1)))
 
 
-def test_what_is_here_is_always_worth_it() -> None:
+def test_local_blocks_are_always_loaded() -> None:
     cost = PrefillCost(token_s=1e-6, pair_s=0.0, start_s=0.0)
     slow = LoadTime(latency_s=9.0, bytes_per_s=1.0)
     assert blocks_worth_loading([0, 0, 100], 4, 12, cost, slow) == 2

@@ -104,7 +104,7 @@ def test_another_worker_finds_the_longest_prefix() -> None:
     with_caches(work)
 
 
-def test_what_is_behind_a_found_prefix_is_put_alone() -> None:
+def test_only_blocks_after_a_found_prefix_are_put() -> None:
     async def work(caches: Caches) -> None:
         kv = _kv(len(TOKENS))
         await caches["user"].put(TOKENS[:9], kv[:, :, :9])
@@ -118,7 +118,7 @@ def test_what_is_behind_a_found_prefix_is_put_alone() -> None:
     with_caches(work)
 
 
-def test_a_prompt_of_more_blocks_than_are_on_their_way_at_once_is_whole() -> None:
+def test_a_prompt_with_more_blocks_than_the_window_is_loaded_completely() -> None:
     async def work(caches: Caches) -> None:
         prompts = [list(range(seed, seed + 101)) for seed in (0, 1000)]
         kvs = [_kv(101, seed) for seed in (1, 2)]
@@ -132,7 +132,7 @@ def test_a_prompt_of_more_blocks_than_are_on_their_way_at_once_is_whole() -> Non
     with_caches(work)
 
 
-def test_models_salts_and_tenants_do_not_meet() -> None:
+def test_models_salts_and_tenants_are_isolated() -> None:
     async def work(caches: Caches) -> None:
         await caches["user"].put(TOKENS, _kv(len(TOKENS)))
         for stranger in (caches.of("other", model="00fe"), caches.of("other", salt="s")):
@@ -141,7 +141,7 @@ def test_models_salts_and_tenants_do_not_meet() -> None:
     with_caches(work)
 
 
-def test_it_loads_into_the_memory_of_a_librarys_cache() -> None:
+def test_a_prefix_can_be_loaded_into_a_given_array() -> None:
     async def work(caches: Caches) -> None:
         kv = _kv(len(TOKENS))
         # Heads before tokens, as a library may have it; so are the views that it is put from.
@@ -173,7 +173,7 @@ def test_a_prefix_ends_before_the_first_block_that_lacks_any_layer(layers: str) 
     with_caches(work)
 
 
-def test_layers_come_in_their_order_and_make_the_whole() -> None:
+def test_layers_arrive_in_order_and_form_the_whole() -> None:
     async def work(caches: Caches) -> None:
         kv = _kv(len(TOKENS))
         await caches["user"].put(TOKENS, kv)
@@ -185,7 +185,7 @@ def test_layers_come_in_their_order_and_make_the_whole() -> None:
     with_caches(work)
 
 
-def test_layers_end_early_where_blocks_are_lost_meanwhile() -> None:
+def test_layers_end_early_when_blocks_are_lost() -> None:
     async def work(caches: Caches) -> None:
         await caches["user"].put(TOKENS, _kv(len(TOKENS)))
         parts: list[LoadedLayers] = []
@@ -209,7 +209,7 @@ def test_forged_blocks_are_not_found() -> None:
     with_caches(work)
 
 
-def test_what_is_late_is_left_to_computing() -> None:
+def test_late_blocks_are_left_to_computation() -> None:
     async def work(caches: Caches) -> None:
         await caches["user"].put(TOKENS, _kv(len(TOKENS)))
         for node in caches.fabric.nodes.values():
@@ -226,7 +226,7 @@ def test_what_is_late_is_left_to_computing() -> None:
     with_caches(work)
 
 
-def test_a_prompt_is_awaited_by_its_request_and_arrives_as_it_was_put() -> None:
+def test_an_announced_prompt_is_awaited_and_arrives_unchanged() -> None:
     async def work(caches: Caches) -> None:
         kv, size = _kv(len(TOKENS)), LAYOUT.block_tokens
         waiting = asyncio.ensure_future(
@@ -250,7 +250,7 @@ def test_a_prompt_is_awaited_by_its_request_and_arrives_as_it_was_put() -> None:
     with_caches(work)
 
 
-def test_what_is_sooner_computed_is_not_loaded() -> None:
+def test_blocks_that_are_computed_sooner_are_not_loaded() -> None:
     async def work(caches: Caches) -> None:
         kv = _kv(len(TOKENS))
         await caches["user"].put(TOKENS, kv)
@@ -281,7 +281,7 @@ def test_pins_prefetches_and_evictions_are_by_prompt() -> None:
     with_caches(work)
 
 
-def test_what_does_not_fit_is_refused() -> None:
+def test_arrays_that_do_not_fit_are_refused() -> None:
     async def work(caches: Caches) -> None:
         cache = caches["user"]
         with pytest.raises(KVError, match=r"expected \(18, "):

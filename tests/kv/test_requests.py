@@ -82,7 +82,7 @@ def test_different_requests_have_different_names(one: PoolRequest, other: PoolRe
 
 
 @given(REQUESTS, st.data())
-def test_what_is_no_name_is_refused_and_what_is_has_one_form(
+def test_malformed_names_are_refused_and_valid_ones_are_canonical(
     request: PoolRequest, data: st.DataObject
 ) -> None:
     name = request.name
@@ -115,13 +115,13 @@ def read_by_home(name: str) -> Any:
 
 
 @given(REQUESTS)
-def test_nodes_read_what_homes_read(request: PoolRequest) -> None:
+def test_nodes_and_homes_parse_requests_alike(request: PoolRequest) -> None:
     prefix = requests_prefix(request.block.family.tenant, request.member)
     assert read_by_node(request.name, prefix) == read_by_home(request.name)
 
 
 @given(REQUESTS, st.data())
-def test_what_a_node_reads_from_a_hostile_name_a_home_reads_too(
+def test_nodes_and_homes_parse_hostile_names_alike(
     request: PoolRequest, data: st.DataObject
 ) -> None:
     prefix = requests_prefix(request.block.family.tenant, request.member)
@@ -134,7 +134,7 @@ def test_what_a_node_reads_from_a_hostile_name_a_home_reads_too(
 
 
 @given(st.text())
-def test_text_is_no_name(text: str) -> None:
+def test_text_is_not_a_name(text: str) -> None:
     for read in (PoolRequest.parse, BlockKey.parse):
         with pytest.raises(KVError):
             read(text)
@@ -151,9 +151,7 @@ def test_text_is_no_name(text: str) -> None:
         (("h1", "h0", "7", Keep(((BLOCK, 10**9),), "h2")), "number"),
     ],
 )
-def test_what_cannot_stand_in_a_request_is_refused(
-    arguments: tuple[Any, ...], message: str
-) -> None:
+def test_invalid_parts_of_requests_are_refused(arguments: tuple[Any, ...], message: str) -> None:
     with pytest.raises(KVError, match=message):
         PoolRequest(*arguments)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.conftest import RunJob
 
 
-def test_another_process_goes_on_where_one_has_come_to(run_job: RunJob, tmp_path: Path) -> None:
+def test_another_process_continues_from_a_shared_prefix(run_job: RunJob, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_bytes(b"a secret of one tenant and no other")
     secret.chmod(0o600)

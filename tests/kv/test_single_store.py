@@ -32,9 +32,7 @@ def requests() -> tuple[PromptRequest, ...]:
 
 
 @pytest.mark.parametrize("capacity", [50, 500, 5000])
-def test_lru_gives_what_a_plain_count_gives(
-    requests: tuple[PromptRequest, ...], capacity: int
-) -> None:
+def test_lru_hits_equal_a_plain_count(requests: tuple[PromptRequest, ...], capacity: int) -> None:
     order: OrderedDict[bytes, None] = OrderedDict()
     hits = 0
     for request in requests:
@@ -50,7 +48,7 @@ def test_lru_gives_what_a_plain_count_gives(
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_no_policy_gives_more_than_a_store_for_all(
+def test_no_policy_beats_an_unlimited_store(
     requests: tuple[PromptRequest, ...], policy: PolicyName
 ) -> None:
     most = hit_rate(requests, BlockStore(None))
@@ -58,7 +56,7 @@ def test_no_policy_gives_more_than_a_store_for_all(
     assert hit_rate(requests, BlockStore(100_000, policy)) == most
 
 
-def test_the_default_policy_keeps_what_is_used_again_when_much_is_not() -> None:
+def test_the_default_policy_keeps_reused_blocks_among_many_unused_ones() -> None:
     """Prompts with one of 20 shared beginnings, each followed by blocks of its own."""
     prompts = []
     for number in range(400):
@@ -86,9 +84,7 @@ def test_references_are_one_store_of_that_memory_and_one_for_all() -> None:
     st.integers(0, 3),
     st.integers(0, 2),
 )
-def test_beladys_rate_is_the_best_of_all_choices(
-    prompts: list[list[int]], capacity: int, warm_up: int
-) -> None:
+def test_beladys_rate_is_the_optimum(prompts: list[list[int]], capacity: int, warm_up: int) -> None:
     requests = [
         PromptRequest(0.0, 1, 1, tuple(bytes(prompt[: n + 1]) for n in range(len(prompt))))
         for prompt in prompts

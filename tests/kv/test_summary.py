@@ -63,7 +63,7 @@ def _always_new(monkeypatch: pytest.MonkeyPatch) -> None:
 @settings(max_examples=200, deadline=None)
 @given(STEPS)
 @example([("put", 4), ("put", 5), ("read", 0), ("remove", 4), ("remove", 5), ("read", 0)])
-def test_a_reader_of_changes_has_what_the_member_has(steps: list[tuple[str, int]]) -> None:
+def test_a_reader_of_changes_has_the_state_of_the_member(steps: list[tuple[str, int]]) -> None:
     """With names of one hash, too, and readers that miss versions."""
 
     async def work() -> None:

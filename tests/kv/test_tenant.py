@@ -17,7 +17,7 @@ from innet.security.trust.names import name_of
 SECRET = bytes(range(32))
 
 
-def test_who_has_the_secret_derives_the_same_name_and_key() -> None:
+def test_the_secret_determines_name_and_key() -> None:
     one, again = Tenant("acme", SECRET), Tenant("acme", SECRET)
     assert (one.component, one.key) == (again.component, again.key)
     others = [Tenant("other", SECRET), Tenant("acme", SECRET[::-1])]
@@ -25,7 +25,7 @@ def test_who_has_the_secret_derives_the_same_name_and_key() -> None:
     assert len({tenant.key.secret for tenant in (one, *others)}) == 3
 
 
-def test_names_and_public_keys_are_those_that_blocks_on_disk_were_signed_with() -> None:
+def test_names_and_public_keys_stay_those_of_blocks_on_disk() -> None:
     tenant = Tenant("acme", SECRET)
     assert tenant.component == "90f631ffbe4bb74a79fad83043477746"
     assert (
@@ -66,7 +66,7 @@ def test_files_without_a_secret_are_refused(
         Tenant.from_file("acme", path)
 
 
-def test_what_is_no_file_is_refused_at_once(tmp_path: Path) -> None:
+def test_a_path_that_is_not_a_file_is_refused_at_once(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe, 0o600)
     with pytest.raises(SecurityError, match="is no file"):
@@ -84,7 +84,7 @@ async def _nobody_is_asked(name: str, _can_be_prefix: bool) -> bytes:
     raise AssertionError(f"asked for {name}")
 
 
-async def test_who_has_its_certificate_believes_its_blocks_and_no_other_tenant_s() -> None:
+async def test_a_tenants_certificate_validates_only_its_own_blocks() -> None:
     tenant, other = Tenant("acme", SECRET), Tenant("acme", SECRET[::-1])
     now = datetime(2026, 1, 2, tzinfo=UTC)
     anchor = tenant.certificate(Validity(datetime(2026, 1, 1, tzinfo=UTC), now))
@@ -102,7 +102,7 @@ async def test_who_has_its_certificate_believes_its_blocks_and_no_other_tenant_s
     assert not (await validator.judge(block(tenant, owner=other))).is_valid
 
 
-def test_the_key_of_tags_is_the_secrets_alone() -> None:
+def test_the_key_of_tags_depends_only_on_the_secret() -> None:
     tenant = Tenant("acme", SECRET)
     assert len(tenant.tag_key) == 64
     assert tenant.tag_key == Tenant("acme", SECRET).tag_key

@@ -22,7 +22,7 @@ class SlowDisk(InlineDisk):
         return await super().run(work)
 
 
-def test_what_a_homes_memory_has_no_room_for_is_given_from_its_disk(tmp_path: Path) -> None:
+def test_blocks_beyond_a_homes_memory_are_served_from_its_disk(tmp_path: Path) -> None:
     async def work(pools: Pools) -> None:
         assert await pools.put(*range(10)) == [1] * 10
         assert sum(bool(pools.serving(n)) for n in range(10)) == 2
@@ -34,7 +34,7 @@ def test_what_a_homes_memory_has_no_room_for_is_given_from_its_disk(tmp_path: Pa
     with_pools(work, members=1, blocks=2, disks=Disks(tmp_path))
 
 
-def test_what_this_nodes_memory_has_no_room_for_is_on_its_disk(tmp_path: Path) -> None:
+def test_blocks_beyond_the_local_memory_are_kept_on_disk(tmp_path: Path) -> None:
     async def work(pools: Pools) -> None:
         await pools.put(*range(10))
         for node in pools.fabric.nodes.values():
@@ -50,7 +50,7 @@ def test_what_this_nodes_memory_has_no_room_for_is_on_its_disk(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(("is_saved", "there"), [(False, 8), (True, 10)])
-def test_a_node_that_comes_back_has_what_its_disk_has(
+def test_a_restarted_node_has_the_blocks_on_its_disk(
     tmp_path: Path, is_saved: bool, there: int
 ) -> None:
     async def before(pools: Pools) -> None:
@@ -98,7 +98,7 @@ def test_a_block_damaged_on_disk_is_a_miss_and_is_dropped(tmp_path: Path) -> Non
     with_pools(after, members=1, blocks=2, disks=Disks(tmp_path))
 
 
-def test_a_full_disk_drops_blocks_and_those_who_ask_are_refused(tmp_path: Path) -> None:
+def test_a_full_disk_drops_blocks_and_requests_for_them_are_refused(tmp_path: Path) -> None:
     async def work(pools: Pools) -> None:
         await pools.put(*range(20))
         found = [n for n in range(20) if await pools.got(n)]
@@ -123,7 +123,7 @@ def test_a_pinned_block_stays_on_disk(tmp_path: Path) -> None:
     with_pools(work, members=1, blocks=2, disks=Disks(tmp_path, blocks=5))
 
 
-def test_a_home_with_a_disk_alone_gives_its_blocks(tmp_path: Path) -> None:
+def test_a_home_with_only_a_disk_serves_its_blocks(tmp_path: Path) -> None:
     async def work(pools: Pools) -> None:
         pools.fabric.members["h0"] = 1
         assert await pools.put(*range(30)) == [1] * 30

@@ -13,7 +13,7 @@ SLICE = Path(__file__).resolve().parents[2] / "workloads" / "traces" / "conversa
 AZURE = "\ufeffTIMESTAMP,ContextTokens,GeneratedTokens\n"
 
 
-def test_mooncakes_requests_have_their_times_lengths_and_prefixes() -> None:
+def test_requests_of_mooncake_have_their_times_lengths_and_prefixes() -> None:
     requests = load_trace(SLICE, SLICE.read_text())
     first, second = requests[:2]
     assert len(requests) == 300
@@ -24,7 +24,7 @@ def test_mooncakes_requests_have_their_times_lengths_and_prefixes() -> None:
     assert not set(first.blocks[1:]) & set(second.blocks[1:])
 
 
-def test_azures_requests_share_nothing() -> None:
+def test_requests_of_azure_share_no_prefix() -> None:
     text = AZURE + "2023-11-16 18:15:46.6805900,374,44\n" + "2023-11-16 18:15:50.9951690,1025,109\n"
     first, second = load_trace(Path("trace.csv"), text)
     assert second.arrival_s == pytest.approx(4.314579, abs=1e-6)
@@ -56,6 +56,6 @@ def test_azures_requests_share_nothing() -> None:
         ("t.csv", AZURE + "2023-11-16 18:15:46,0,2\n", "t.csv:2: .*at least one token"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_line(name: str, text: str, message: str) -> None:
+def test_mistakes_are_reported_with_their_line(name: str, text: str, message: str) -> None:
     with pytest.raises(WorkloadError, match=message):
         load_trace(Path(name), text)

@@ -59,7 +59,9 @@ def _compute(model: LlamaForCausalLM, cache: DynamicCache, start: int, end: int)
     return logits
 
 
-def test_what_is_injected_goes_on_to_the_bit(model: LlamaForCausalLM, pool: innet.KVPool) -> None:
+def test_generation_continues_from_an_injected_cache_to_the_bit(
+    model: LlamaForCausalLM, pool: innet.KVPool
+) -> None:
     cache = DynamicCache(config=model.config)
     _compute(model, cache, 0, PREFIX)
     prompt = TOKENS[0, :PREFIX].numpy()
@@ -78,7 +80,7 @@ def test_what_is_injected_goes_on_to_the_bit(model: LlamaForCausalLM, pool: inne
     assert arriving.get_seq_length() == 40
 
 
-def test_only_what_is_new_is_put(model: LlamaForCausalLM, pool: innet.KVPool) -> None:
+def test_only_new_blocks_are_put(model: LlamaForCausalLM, pool: innet.KVPool) -> None:
     cache = DynamicCache(config=model.config)
     _compute(model, cache, 0, 40)
     prompt = TOKENS[0].numpy()
@@ -99,9 +101,7 @@ def test_without_a_prefix_there_is_nothing_to_inject(
     assert arriving_cache(pool.blocking.layers([1] * 30), 3) is None
 
 
-def test_layers_that_are_lost_on_the_way_are_an_error(
-    model: LlamaForCausalLM, pool: innet.KVPool
-) -> None:
+def test_lost_layers_are_an_error(model: LlamaForCausalLM, pool: innet.KVPool) -> None:
     cache = DynamicCache(config=model.config)
     _compute(model, cache, 0, PREFIX)
     prompt = TOKENS[0, :PREFIX].numpy()

@@ -29,7 +29,7 @@ def _llama(seed: int = 0, **changes: object) -> LlamaForCausalLM:
     return LlamaForCausalLM(LlamaConfig(**SIZES | changes))
 
 
-def test_models_that_compute_other_keys_are_others() -> None:
+def test_models_with_different_keys_have_different_identities() -> None:
     models = [
         _llama(),
         _llama(seed=1),
@@ -42,19 +42,19 @@ def test_models_that_compute_other_keys_are_others() -> None:
     assert len(set(digests)) == len(models)
 
 
-def test_a_model_is_itself_on_every_host() -> None:
+def test_a_model_has_the_same_identity_on_every_host() -> None:
     first, second = (ModelIdentity.of_transformers(_llama(use_cache=c)) for c in (True, False))
     assert first.digest == second.digest
     assert (first.layers, first.kv_heads, first.head_dim, first.cache_type) == (2, 2, 4, "f32")
 
 
-def test_windows_are_of_the_identity() -> None:
+def test_windows_are_part_of_the_identity() -> None:
     models = (MistralForCausalLM(MistralConfig(**SIZES, sliding_window=w)) for w in (8, None))
     attention = [ModelIdentity.of_transformers(model).attention for model in models]
     assert attention == [("sliding:8",) * 2, ("full",) * 2]
 
 
-def test_weights_that_are_not_there_have_to_be_named() -> None:
+def test_missing_weights_have_to_be_named() -> None:
     with torch.device("meta"):
         model = _llama()
     with pytest.raises(KVError, match="name@revision"):

@@ -23,7 +23,7 @@ async def stay(window: Window, log: list[str], name: str, end_s: float, for_s: f
         window.leave()
 
 
-def test_so_many_come_in_at_once_in_the_order_in_which_they_came() -> None:
+def test_a_window_admits_waiters_in_order_of_arrival() -> None:
     async def work() -> None:
         window, log = Window(2), list[str]()
         staying = [asyncio.ensure_future(stay(window, log, str(n), 100, 10)) for n in range(5)]
@@ -37,7 +37,7 @@ def test_so_many_come_in_at_once_in_the_order_in_which_they_came() -> None:
     run(work())
 
 
-def test_each_gives_up_at_a_time_of_its_own_and_leaves_its_place_in_the_row_to_the_next() -> None:
+def test_each_waiter_times_out_at_its_own_deadline_and_the_next_moves_up() -> None:
     async def work() -> None:
         window, log = Window(1), list[str]()
         ends_s = {"first": 1000, "late": 70, "early": 30, "last": 1000}
@@ -52,7 +52,7 @@ def test_each_gives_up_at_a_time_of_its_own_and_leaves_its_place_in_the_row_to_t
 
 
 @pytest.mark.parametrize("given", [False, True])
-def test_who_is_cancelled_keeps_no_place(given: bool) -> None:
+def test_a_cancelled_waiter_keeps_no_place(given: bool) -> None:
     async def work() -> None:
         window, log = Window(1), list[str]()
         await window.enter()
@@ -74,7 +74,7 @@ def test_who_is_cancelled_keeps_no_place(given: bool) -> None:
 
 
 @pytest.mark.parametrize("gives_up", ["never", "in time", "by cancellation"])
-def test_who_wants_several_places_gets_them_at_once_and_before_those_behind(gives_up: str) -> None:
+def test_several_places_are_taken_together_and_before_later_waiters(gives_up: str) -> None:
     async def work() -> None:
         window, log = Window(4), list[str]()
         assert window.try_enter(3)
@@ -97,7 +97,7 @@ def test_who_wants_several_places_gets_them_at_once_and_before_those_behind(give
     run(work())
 
 
-def test_who_has_come_in_at_the_end_of_his_time_stays() -> None:
+def test_a_waiter_admitted_at_its_deadline_stays() -> None:
     async def work() -> None:
         window, log = Window(1), list[str]()
         await window.enter()
@@ -110,7 +110,7 @@ def test_who_has_come_in_at_the_end_of_his_time_stays() -> None:
     run(work())
 
 
-def test_work_that_has_ended_is_not_joined_even_before_the_loop_has_told_anybody() -> None:
+def test_finished_work_is_not_joined() -> None:
     async def watched() -> list[str]:
         flights: SingleFlight[str, str] = SingleFlight()
         ends: list[str] = []

@@ -40,7 +40,7 @@ def shown(status: RunStatus) -> str:
     return console.export_text()
 
 
-def test_jobs_with_one_secret_share_blocks_and_no_other_gets_any(secret: Path) -> None:
+def test_only_jobs_with_the_same_secret_share_blocks(secret: Path) -> None:
     said = Said()
     prefix = Tenant.from_file("acme", secret).prefix
 

@@ -49,7 +49,7 @@ async def dataset(app, name, kind):
     return kind.parse(content)
 
 
-async def test_registrations_of_both_of_its_interfaces(running):
+async def test_both_python_ndn_interfaces_can_register(running):
     async with application(running.uri) as app:
         assert await app.registerer.register("/current")
         async with application(running.uri, OlderApp, keychain=KeychainDigest()) as older:
@@ -63,7 +63,7 @@ async def test_registrations_of_both_of_its_interfaces(running):
             await asyncio.sleep(0)
 
 
-async def test_every_dataset_of_its_nfdc_can_be_read(running):
+async def test_every_dataset_of_nfdc_can_be_read(running):
     async with application(running.uri) as app:
         assert await app.registerer.register("/a")
         status = await dataset(app, "/localhost/nfd/status/general", nfd_mgmt.GeneralStatus)
@@ -87,7 +87,7 @@ async def test_every_dataset_of_its_nfdc_can_be_read(running):
         assert [Name.to_str(choice.name) for choice in choices.strategy_choices] == ["/"]
 
 
-async def test_a_face_is_made_and_destroyed(running, tmp_path):
+async def test_a_face_is_created_and_destroyed(running, tmp_path):
     peer_uri = running.node.listen("udp4://127.0.0.1:0")
     async with application(running.uri) as app:
         made = await command(app, "faces", "create", uri=peer_uri)
@@ -111,7 +111,7 @@ async def test_a_face_is_made_and_destroyed(running, tmp_path):
     ("uri", "code"),
     [("smtp://127.0.0.1:25", 501), ("udp4://nowhere", 400), ("tcp4://127.0.0.1:1", 504)],
 )
-async def test_a_face_that_cannot_be_made_is_refused_with_a_body(running, uri, code):
+async def test_a_face_that_cannot_be_created_is_refused_with_a_body(running, uri, code):
     async with application(running.uri) as app:
         refused = await command(app, "faces", "create", uri=uri)
         assert (refused["status_code"], refused["uri"]) == (code, uri)

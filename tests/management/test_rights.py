@@ -18,7 +18,7 @@ def nobody(_interest):
     return None
 
 
-async def test_with_a_list_of_keys_only_these_register(running):
+async def test_only_listed_keys_can_register(running):
     key = _core.SigningKey("hmac", "/op/KEY/1", _SECRET)
     running.node.authorise_commands([key])
     async with Client(running.uri, command_signer=HmacSigner("/op/KEY/1", _SECRET)) as operator:
@@ -56,7 +56,9 @@ async def _announced(running, announcement):
     ],
     ids=["digest", "stranger", "forger"],
 )
-async def test_who_may_command_cannot_pass_on_an_announcement_of_who_may_not(running, signer):
+async def test_an_announcement_of_an_unlisted_key_is_refused_even_from_a_listed_one(
+    running, signer
+):
     running.node.authorise_commands([_core.SigningKey("hmac", "/op/KEY/1", _SECRET)])
     refused = await _announced(running, _announcement_by(signer))
     assert b"\x66\x02\x01\x93" in refused  # 403
@@ -69,7 +71,7 @@ async def test_who_may_command_cannot_pass_on_an_announcement_of_who_may_not(run
     assert running.counter("routes") == 1
 
 
-async def test_a_client_announces_with_the_key_that_commands(running):
+async def test_a_client_announces_with_its_command_key(running):
     running.node.authorise_commands([_core.SigningKey("hmac", "/op/KEY/1", _SECRET)])
     async with Client(running.uri, command_signer=HmacSigner("/op/KEY/1", _SECRET)) as operator:
         await operator.announce("/a", nobody)
@@ -89,12 +91,12 @@ def test_a_malformed_key_is_refused_and_changes_nothing(running):
         running.node.authorise_commands([_core.SigningKey("ed25519", "/op/KEY/1", b"short")])
 
 
-def test_nobody_is_obeyed_from_one_hop_away_without_a_list_of_keys(running):
+def test_commands_from_neighbours_are_refused_without_a_list_of_keys(running):
     with pytest.raises(ValueError, match="at least one key"):
         running.node.authorise_commands([], localhop_rib=True)
 
 
-async def test_a_command_of_another_time_is_refused(running, monkeypatch):
+async def test_a_command_with_a_wrong_time_is_refused(running, monkeypatch):
     name = command_name("rib", "register", ControlParameters(name=Name("/a")))
     hour_ago_ns = time.time_ns() - 3600 * 10**9
     with monkeypatch.context() as patched:
@@ -106,7 +108,7 @@ async def test_a_command_of_another_time_is_refused(running, monkeypatch):
     assert running.counter("routes") == 0
 
 
-async def test_a_command_that_is_sent_again_is_not_obeyed_again(running):
+async def test_a_replayed_command_is_refused(running):
     name = command_name("rib", "register", ControlParameters(name=Name("/a")))
     packet = encode_interest(name, signer=DigestSigner(), nonce=1)
     again = packet.replace(b"\x0a\x04\x00\x00\x00\x01", b"\x0a\x04\x00\x00\x00\x02")

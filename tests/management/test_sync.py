@@ -6,7 +6,7 @@ from innet.ndn import Client
 from innet.ndn.sync import StateVector, SyncGroup, SyncTiming
 
 
-async def test_members_at_one_node_share_what_they_publish(running):
+async def test_members_at_one_node_receive_each_others_publications(running):
     timing = SyncTiming(period_s=3600.0, suppression_s=0.01)
     async with AsyncExitStack() as stack:
         groups = []

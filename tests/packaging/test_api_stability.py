@@ -18,7 +18,7 @@ PROMISED = {
 
 
 @pytest.mark.parametrize("name", PROMISED)
-def test_the_promised_names_of_a_module_are_all_that_it_offers(name: str) -> None:
+def test_a_module_exports_exactly_its_stable_names(name: str) -> None:
     if name.startswith("innet.torch_backend."):
         pytest.importorskip("torch")
     if name == "innet.ray":
@@ -33,5 +33,5 @@ def test_the_promised_names_of_a_module_are_all_that_it_offers(name: str) -> Non
     assert [name for name in PROMISED[name] if not hasattr(module, name)] == []
 
 
-def test_the_names_of_innet_itself_are_promised() -> None:
+def test_the_names_of_innet_are_stable() -> None:
     assert "innet" in PROMISED

@@ -28,7 +28,7 @@ FOUND, NOT_CHECKED = 1, 2
         ),
     ],
 )
-def test_the_status_says_whether_all_packages_were_checked(
+def test_the_exit_status_shows_whether_all_packages_were_checked(
     tmp_path: Path, report: str, ended_with: int, expected: int, message: str
 ) -> None:
     (tmp_path / "report").write_text(report)
@@ -41,7 +41,7 @@ def test_the_status_says_whether_all_packages_were_checked(
     assert audit(str(tool), message) == expected
 
 
-def test_a_missing_pip_audit_is_no_clean_result() -> None:
+def test_a_missing_pip_audit_is_not_a_clean_result() -> None:
     assert audit("/nonexistent/pip-audit", "pip install pip-audit") == NOT_CHECKED
 
 

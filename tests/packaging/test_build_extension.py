@@ -27,7 +27,7 @@ def compiled(numbers: range, total: int, folder: str = "x.dir") -> list[tuple[fl
     return [(float(n), f"  [{n}/{total}] Building {folder}/{n}.o\n") for n in numbers]
 
 
-def test_a_report_says_what_is_done_and_how_long_the_rest_takes() -> None:
+def test_a_report_shows_progress_and_remaining_time() -> None:
     said = reports(*compiled(range(1, 61), 240))
     assert said[-1] == "60 of 240 files compiled in 60 s; about 3 minutes left at this pace"
     assert reports(*compiled(range(1, 91), 100))[-1].endswith(
@@ -35,7 +35,7 @@ def test_a_report_says_what_is_done_and_how_long_the_rest_takes() -> None:
     )
 
 
-def test_bindings_that_are_left_count_more() -> None:
+def test_remaining_bindings_have_a_higher_weight() -> None:
     lines = compiled(range(1, 61), 120)
     assert "about 1 minute left" in reports(*lines)[-1]
     assert "about 5 minutes left" in reports(*lines, bindings=60)[-1]
@@ -49,7 +49,7 @@ def test_reports_come_every_fifteen_seconds_and_not_at_the_end() -> None:
 
 
 @pytest.mark.parametrize("line", ["*** Configuring CMake...", "[0/2] Re-checking", ""])
-def test_a_line_that_counts_no_file_is_no_report(line: str) -> None:
+def test_lines_without_a_file_count_are_ignored(line: str) -> None:
     assert reports((100, line)) == []
 
 

@@ -67,9 +67,7 @@ def test_the_list_of_commands_and_the_version_need_no_typer(argument: str) -> No
         ("innet.cluster.control.__main__", {"networkx", "numpy", "psutil", "rich", "ruamel"}),
     ],
 )
-def test_what_every_network_starts_loads_no_library_that_it_does_not_use(
-    module: str, unused: set[str]
-) -> None:
+def test_processes_of_every_network_load_no_unused_library(module: str, unused: set[str]) -> None:
     loaded = heavy_after(f"import {module}")
     assert "asyncio" in loaded
     assert loaded.isdisjoint(unused)
@@ -103,7 +101,7 @@ print('loaded', *({UNUSED_BY_A_SUM!r} & set(sys.modules)))
 """
 
 
-def test_a_rank_loads_nothing_that_it_does_not_use() -> None:
+def test_a_rank_loads_no_unused_module() -> None:
     """Each rank of a job pays for what it imports, on the processors that train."""
     run = ["innet", "run", "star:2", "--", sys.executable, "-c", RANK]
     done = subprocess.run([sys.executable, "-m", *run], check=True, capture_output=True, text=True)
@@ -111,7 +109,7 @@ def test_a_rank_loads_nothing_that_it_does_not_use() -> None:
     assert [loaded.split() for _, loaded in said] == [[]] * 4
 
 
-def test_the_parts_of_a_package_are_there_when_they_are_asked_for() -> None:
+def test_lazy_names_of_a_package_resolve() -> None:
     code = (
         "import innet, innet.worker\n"
         "assert innet.__version__\n"

@@ -46,7 +46,7 @@ def test_the_changelog_lists_every_old_package_and_its_new_name() -> None:
         ("Validator", "PolicyValidator"),
     ],
 )
-def test_classes_of_trust_have_their_former_names_as_well(former: str, name: str) -> None:
+def test_classes_of_trust_keep_their_former_names(former: str, name: str) -> None:
     package = importlib.import_module("innet.security.trust")
     with pytest.warns(DeprecationWarning, match=name):
         old = getattr(package, former)

@@ -162,7 +162,9 @@ def pip(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def test_the_package_is_the_wheel_s_and_needs_no_heavy_library(installed: Environment) -> None:
+def test_the_package_comes_from_the_wheel_and_needs_no_heavy_library(
+    installed: Environment,
+) -> None:
     code = (
         "import importlib.util as util, innet, innet._native._core; print(innet.__file__, "
         "*filter(util.find_spec, ['torch', 'matplotlib', 'scapy']))"
@@ -230,7 +232,7 @@ def test_the_extra_web_serves_its_page(
     assert any(url.endswith("/vendor/libraries.js") for url in loaded)
 
 
-def test_the_wheel_has_the_licence_of_everything_in_it(wheel: Path) -> None:
+def test_the_wheel_has_the_licences_of_all_its_parts(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     brought = {Path(name).name.split("-")[0] for name in names if ".libs/lib" in name}
     assert brought == LICENCES.keys()
@@ -239,6 +241,6 @@ def test_the_wheel_has_the_licence_of_everything_in_it(wheel: Path) -> None:
     assert "Copyright" in contents(wheel, "/static/vendor/LICENSES.txt")
 
 
-def test_the_wheel_has_nothing_that_only_developers_use(wheel: Path) -> None:
+def test_the_wheel_has_no_developer_files(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert [name for name in names if NOT_FOR_USERS.search(name)] == []

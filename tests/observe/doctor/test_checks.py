@@ -42,7 +42,7 @@ def test_a_dead_member_of_a_group_is_named_and_a_host_without_a_job_is_not() -> 
     assert state.examine() == []
 
 
-def test_a_stopped_process_is_told_how_to_go_on() -> None:
+def test_a_stopped_process_is_named_with_the_command_to_resume_it() -> None:
     state = State()
     state.processes_after["h0"] = ProcessState(stopped=True)
     del state.after["h0"]
@@ -51,7 +51,7 @@ def test_a_stopped_process_is_told_how_to_go_on() -> None:
     assert "kill -CONT" in finding.remedy
 
 
-def test_of_a_dead_launcher_nothing_else_is_said() -> None:
+def test_a_dead_launcher_hides_all_other_findings() -> None:
     state = State()
     state.launcher = ProcessIdentity(pid=2**22 - 1, start_ticks=1)
     state.processes_after.clear()
@@ -88,7 +88,7 @@ def test_a_missing_route_is_named_with_node_and_prefix() -> None:
     assert "it has refused 1 Interest for want of one" in state.only_finding().problem
 
 
-def test_a_prefix_that_only_its_node_knows_is_told_with_the_reason() -> None:
+def test_a_prefix_known_only_to_its_node_is_reported_with_the_reason() -> None:
     state = State()
     state.after["h0"]["unannounced"] = {"/j1/x": "these names are a job's own"}
     finding = state.only_finding()
@@ -96,7 +96,7 @@ def test_a_prefix_that_only_its_node_knows_is_told_with_the_reason() -> None:
     assert "/j1/x, and only programs there find it: these names are a job's own" in finding.problem
 
 
-def test_a_name_that_leads_nowhere_is_told() -> None:
+def test_a_name_without_a_route_is_reported() -> None:
     state = State()
     state.after["s0"]["node"]["no_route"] = 7
     state.after["s0"]["last_unroutable"] = "/elsewhere/x"
@@ -107,7 +107,7 @@ def test_a_name_that_leads_nowhere_is_told() -> None:
 
 
 @pytest.mark.parametrize(("share", "is_slow"), [(0.4, True), (0.95, False)])
-def test_a_link_is_slow_when_packets_wait_and_it_carries_little(
+def test_a_link_with_waiting_packets_and_little_traffic_is_slow(
     share: float, is_slow: bool
 ) -> None:
     state = State()
@@ -126,7 +126,7 @@ def test_an_idle_link_is_not_slow() -> None:
     assert state.examine() == []
 
 
-def test_a_queue_that_is_always_full_is_told() -> None:
+def test_a_full_queue_is_reported() -> None:
     state = State()
     for look in ("before", "after"):
         state.face("h0", "s0", look)["port"]["depth_bytes"] = 500 << 10
@@ -135,7 +135,7 @@ def test_a_queue_that_is_always_full_is_told() -> None:
     assert (finding.check, finding.subject) == ("full_queue", "h0→s0")
 
 
-def test_drops_of_a_queue_are_not_losses_of_the_link() -> None:
+def test_queue_drops_do_not_count_as_link_losses() -> None:
     state = State()
     state.send("h0", "s0", packets=1000, arrived=900)
     state.face("h0", "s0")["port"]["dropped_queue"] = 100
@@ -144,7 +144,7 @@ def test_drops_of_a_queue_are_not_losses_of_the_link() -> None:
     assert "100 packets were dropped" in finding.problem
 
 
-def test_a_path_that_takes_smaller_datagrams_than_before_is_named() -> None:
+def test_a_path_with_a_reduced_mtu_is_named() -> None:
     state = State()
     state.face("h0", "s0")["send_errors"] += 3
     finding = state.only_finding()
@@ -163,7 +163,7 @@ def test_a_lossy_link_is_named_with_its_share(counted: bool) -> None:
 
 
 @pytest.mark.parametrize(("packets", "undecided"), [(60, True), (2000, False)])
-def test_a_slow_link_that_misses_packets_is_looked_at_for_longer(packets, undecided) -> None:
+def test_a_slow_lossy_link_is_observed_for_longer(packets, undecided) -> None:
     """Few packets are missing: they may wait in a queue; many are lost."""
     state = State()
     state.send("h0", "s0", packets=packets, arrived=packets * 9 // 10)
@@ -182,7 +182,7 @@ def test_a_link_that_both_ends_find_silent_is_cut() -> None:
     assert (finding.check, finding.subject) == ("cut_link", "h0--s0")
 
 
-def test_a_link_with_a_port_down_is_cut_before_its_ends_miss_a_sign_of_life() -> None:
+def test_a_link_with_a_port_down_is_cut_before_its_ends_time_out() -> None:
     state = State()
     state.kernel_links = [port_down("h0", "s0")]
     finding = state.only_finding()
@@ -195,13 +195,13 @@ def test_a_link_whose_other_end_has_no_process_is_not_cut() -> None:
     assert state.examine() == []
 
 
-def test_packets_under_way_are_no_loss() -> None:
+def test_packets_in_flight_do_not_count_as_lost() -> None:
     state = State()
     state.send("h0", "s0", packets=1000, arrived=940)
     assert state.examine() == []
 
 
-def test_repetitions_that_no_link_explains_are_told_of_the_host() -> None:
+def test_retransmissions_not_explained_by_a_link_are_attributed_to_the_host() -> None:
     state = State()
     state.after["h0"]["endpoint"].update(interests_expressed=1000, retransmissions_by_timeout=80)
     finding = state.only_finding()
@@ -209,7 +209,7 @@ def test_repetitions_that_no_link_explains_are_told_of_the_host() -> None:
     assert "80 of 1000" in finding.problem
 
 
-def test_few_interests_that_a_host_repeats_are_looked_at_for_longer() -> None:
+def test_a_host_with_few_retransmissions_is_observed_for_longer() -> None:
     state = State()
     state.after["h0"]["endpoint"].update(interests_expressed=25, retransmissions_by_gap=4)
     assert state.examine() == []
@@ -221,7 +221,7 @@ def waiting(number: int, *late: str) -> dict[str, Any]:
     return {"number": number, "late": list(late), "missing": "in words"}
 
 
-def test_a_rank_that_no_known_group_has_is_named_by_its_label() -> None:
+def test_a_rank_of_an_unknown_group_is_named_by_its_label() -> None:
     state = State()
     state.groups = []
     for look in (state.before, state.after):
@@ -233,14 +233,14 @@ def test_a_rank_that_no_known_group_has_is_named_by_its_label() -> None:
     assert "Rank 1 (h1) is late" in finding.problem
 
 
-def test_a_label_with_a_capital_in_its_node_is_repeated_as_it_is() -> None:
+def test_a_label_with_capitals_is_kept() -> None:
     state = State()
     for look in (state.before, state.after):
         look["h0"]["operations"] = [waiting(5, "rank 1 (nodeA)")]
     assert "Rank 1 (nodeA) is late" in state.only_finding().problem
 
 
-def test_of_two_jobs_with_a_rank_of_that_number_only_the_late_one_is_blamed() -> None:
+def test_only_the_late_rank_of_two_jobs_with_the_same_number_is_named() -> None:
     state = State()
     state.groups.append({"name": "g1", "algorithm": "inc", "ranks": ["h1", "h0"], "joined": [0, 1]})
     for look in (state.before, state.after):
@@ -248,7 +248,7 @@ def test_of_two_jobs_with_a_rank_of_that_number_only_the_late_one_is_blamed() ->
     assert "Rank 1 (h1) is late" in state.only_finding().problem
 
 
-def test_a_rank_that_is_late_both_times_is_named_with_its_node() -> None:
+def test_a_rank_that_is_late_in_both_readings_is_named_with_its_node() -> None:
     state = State()
     for look in (state.before, state.after):
         look["h0"]["operations"] = [waiting(5, "rank 1 (h1)")]
@@ -260,7 +260,7 @@ def test_a_rank_that_is_late_both_times_is_named_with_its_node() -> None:
     assert "It computes" in state.only_finding().problem
 
 
-def test_a_rank_that_waits_itself_has_given_its_part() -> None:
+def test_a_rank_that_waits_has_contributed() -> None:
     state = State()
     for look in (state.before, state.after):
         look["h0"]["operations"] = [waiting(5, "rank 0 (h0)", "rank 1 (h1)")]
@@ -270,7 +270,7 @@ def test_a_rank_that_waits_itself_has_given_its_part() -> None:
     assert state.examine() == []
 
 
-def test_a_rank_that_an_earlier_operation_holds_up_is_not_to_blame_for_a_later_one() -> None:
+def test_a_rank_blocked_by_an_earlier_operation_is_not_named_for_a_later_one() -> None:
     state = State()
     for look in (state.before, state.after):
         look["h0"]["operations"] = [waiting(10, "rank 1 (h1)")]
@@ -278,14 +278,14 @@ def test_a_rank_that_an_earlier_operation_holds_up_is_not_to_blame_for_a_later_o
     assert state.examine() == []
 
 
-def test_a_rank_that_is_late_for_another_operation_each_time_keeps_up() -> None:
+def test_a_rank_that_is_late_for_different_operations_keeps_up() -> None:
     state = State()
     state.before["h0"]["operations"] = [waiting(5, "rank 0 (h0)", "rank 1 (h1)")]
     state.after["h0"]["operations"] = [waiting(6, "rank 0 (h0)", "rank 1 (h1)")]
     assert state.examine() == []
 
 
-def test_a_switch_without_slots_is_told_how_many_would_do() -> None:
+def test_a_switch_without_slots_is_reported_with_the_number_needed() -> None:
     state = State()
     state.after["s0"]["reducer"].update(refused_no_slot=300, reductions_started=100)
     finding = state.only_finding()
@@ -298,7 +298,7 @@ def test_a_switch_without_slots_is_told_how_many_would_do() -> None:
     ("counter", "words"),
     [("malformed_in", "malformed"), ("invalid_signature_in", "not signed correctly")],
 )
-def test_refused_packets_are_told_with_their_link(counter: str, words: str) -> None:
+def test_refused_packets_are_reported_with_their_link(counter: str, words: str) -> None:
     state = State()
     state.face("s0", "h0")[counter] = 3
     finding = state.only_finding()
@@ -306,7 +306,7 @@ def test_refused_packets_are_told_with_their_link(counter: str, words: str) -> N
     assert words in finding.problem
 
 
-def test_a_node_that_waits_for_a_processor_is_starved() -> None:
+def test_a_node_that_waits_for_a_processor_is_reported_as_starved() -> None:
     state = State()
     state.processes_after["h0"] = ProcessState(ran_s=0.2, waited_s=0.7)
     assert (state.only_finding().check, state.only_finding().subject) == ("starved_node", "h0")
@@ -317,7 +317,7 @@ def test_a_node_that_waits_for_a_processor_is_starved() -> None:
 @pytest.mark.parametrize(
     ("shift_s", "words"), [(3.0, "ahead of"), (-3.0, "behind")], ids=["ahead", "behind"]
 )
-def test_a_wrong_clock_is_told_with_its_distance(shift_s: float, words: str) -> None:
+def test_a_wrong_clock_is_reported_with_its_offset(shift_s: float, words: str) -> None:
     state = State()
     for looks in (state.before, state.after):
         looks["h1"]["time_s"] += shift_s
@@ -326,13 +326,13 @@ def test_a_wrong_clock_is_told_with_its_distance(shift_s: float, words: str) -> 
     assert words in finding.problem
 
 
-def test_a_clock_that_was_set_is_told() -> None:
+def test_a_clock_that_was_set_is_reported() -> None:
     state = State()
     state.before["h1"]["time_s"] -= 60.0
     assert "jumped by +60.00 s" in state.only_finding().problem
 
 
-def test_a_process_that_was_started_anew_is_not_compared_with_the_one_before() -> None:
+def test_a_restarted_process_is_not_compared_with_its_predecessor() -> None:
     state = State()
     state.before["s0"]["uptime_s"] = 1000.0
     state.before["s0"]["reducer"]["refused_no_slot"] = 1_000_000

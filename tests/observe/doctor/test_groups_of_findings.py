@@ -28,7 +28,7 @@ def finding(check: str, subject: str, severity: float, cause: str = "") -> Findi
     )
 
 
-def test_findings_of_one_cause_are_one_and_the_worst_stands_for_them() -> None:
+def test_findings_of_one_cause_are_merged_into_the_worst() -> None:
     dead = finding("dead_node", "s0", 0, "gone")
     stopped = finding("dead_node", "s1", 0, "stopped")
     lossy = [finding("lossy_link", f"h{n}→s0", severity=n % 7) for n in range(48)]
@@ -48,7 +48,7 @@ def lossy_everywhere() -> State:
 
 
 @pytest.mark.parametrize(("options", "sentences"), [([], 1), (["--all"], 3)])
-def test_the_command_shows_the_worst_link_and_how_many_are_like_it(
+def test_the_command_shows_the_worst_link_and_the_number_of_similar_ones(
     cli: CliRunner,
     registry: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -72,7 +72,7 @@ def starved(state: State, *nodes: str) -> State:
 
 
 @pytest.mark.parametrize("group", ["none", "waits"])
-def test_workers_that_are_still_starting_are_not_looked_at(group: str) -> None:
+def test_starting_workers_are_not_checked(group: str) -> None:
     state = starved(State(), "h0", "h1")
     assert [f.subject for f in state.examine()] == ["h0", "h1"]
     state.groups = [] if group == "none" else [{**state.groups[0], "joined": [0]}]
@@ -80,7 +80,7 @@ def test_workers_that_are_still_starting_are_not_looked_at(group: str) -> None:
     assert state.observation().starting() == {"h0", "h1"}
 
 
-def test_a_worker_that_does_not_get_started_is_looked_at_after_a_minute() -> None:
+def test_a_worker_that_does_not_start_is_checked_after_a_minute() -> None:
     state = starved(State(), "h0", "h1")
     state.groups = []
     for answers in (state.before, state.after):
@@ -88,7 +88,7 @@ def test_a_worker_that_does_not_get_started_is_looked_at_after_a_minute() -> Non
     assert [f.subject for f in state.examine()] == ["h1"]
 
 
-def test_a_server_without_a_group_is_looked_at_once_it_is_in_a_pool() -> None:
+def test_a_server_without_a_group_is_checked_once_it_is_in_a_pool() -> None:
     state = starved(State(), "h0", "h1")
     state.groups = []
     state.pools = [{"tenant": "acme", "members": {"h0": 1 << 30}}]
@@ -96,7 +96,7 @@ def test_a_server_without_a_group_is_looked_at_once_it_is_in_a_pool() -> None:
     assert state.observation().starting() == {"h1"}
 
 
-def test_switches_are_looked_at_while_workers_start() -> None:
+def test_switches_are_checked_while_workers_start() -> None:
     state = starved(State(), "s0")
     state.groups = []
     assert [f.subject for f in state.examine()] == ["s0"]

@@ -13,7 +13,7 @@ from innet.observe.doctor.observation import RunObserver
 from tests.observe.doctor.states import TOPOLOGY, State
 
 
-def test_a_look_tells_which_nodes_a_signal_holds(monkeypatch):
+def test_a_reading_shows_the_stopped_nodes(monkeypatch):
     status = State().observation().after.status
     asked = {}
     pids = {}

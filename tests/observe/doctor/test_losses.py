@@ -79,7 +79,7 @@ def _readings(draw: st.DrawFn, begin_s: float) -> dict[str, tuple[float, float, 
     after=_readings(1),
     middle=st.booleans(),
 )
-def test_without_a_loss_none_is_told_whenever_the_ends_are_read(
+def test_no_loss_is_reported_without_one_at_any_time_of_reading(
     bursts, third, before, after, middle
 ):
     state, traffic = State(), _traffic(bursts)
@@ -102,7 +102,7 @@ def test_without_a_loss_none_is_told_whenever_the_ends_are_read(
     lost_every=st.integers(2, 5),
     receiver_first=st.booleans(),
 )
-def test_a_loss_is_told_after_three_looks(begins_s, packets, lost_every, receiver_first):
+def test_a_loss_is_reported_after_three_readings(begins_s, packets, lost_every, receiver_first):
     """Whichever end the first look reads first, one of the two pairs of looks tells it."""
     state = State()
     bursts = [(begins_s + step / 50, packets) for step in range(150)]
@@ -121,7 +121,7 @@ def test_a_loss_is_told_after_three_looks(begins_s, packets, lost_every, receive
     assert finding.cause == "link"
 
 
-def test_few_segments_of_many_datagrams_tell_a_loss():
+def test_a_loss_is_detected_in_few_segments_of_many_datagrams():
     state = State()
     state.send("h0", "s0", 150, arrived=60)
     assert list(LossyLink().findings(state.observation())) == []
@@ -141,7 +141,7 @@ def test_neighbours_are_read_in_different_phases():
             assert phase_of[near] != phase_of[far]
 
 
-def test_a_look_reads_in_the_opposite_order_of_the_one_before(monkeypatch):
+def test_readings_alternate_their_order(monkeypatch):
     run = State().observation().after.status
     asked = []
 

@@ -108,7 +108,7 @@ def test_a_switch_with_two_slots_and_a_lossy_link_are_found() -> None:
     reason="changing a link's rate from outside needs root, tc and nsenter",
 )
 @pytest.mark.usefixtures("registry")
-def test_a_link_that_somebody_slows_down_is_found() -> None:
+def test_a_link_slowed_down_from_outside_is_found() -> None:
     with network("--mode", "netns", "--rate", "50mbit") as run, job(run, "busy"):
         assert ("slow_link", "h1→s0") not in doctor(run)[1]
         inside = ["nsenter", f"--net={find_run(run).namespaces['h1']}", "tc"]
@@ -128,7 +128,7 @@ def _output(*command: str) -> str:
 
 
 @pytest.mark.usefixtures("registry")
-def test_without_a_network_there_is_nobody_to_look_at() -> None:
+def test_the_doctor_without_a_network_reports_it() -> None:
     done = invoked("doctor")
     assert done.returncode == 1
     assert "no network is up" in done.stderr

@@ -87,7 +87,7 @@ def test_the_packets_of_a_job_are_in_the_file(mode: Mode, tmp_path: Path) -> Non
     check_tshark_reads_it(path, packets)
 
 
-def test_segments_in_shared_memory_that_is_not_trusted_have_macs(tmp_path: Path) -> None:
+def test_segments_in_untrusted_shared_memory_have_macs(tmp_path: Path) -> None:
     path = tmp_path / "a.pcapng"
     settings = Settings().with_assignments(["security.trusted_memory=false"])
     asyncio.run(captured_job("local", path, ["h0--s0"], settings))
@@ -145,7 +145,7 @@ def test_limits_end_a_capture(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_links_are_watched_where_a_switch_is() -> None:
+def test_links_are_captured_at_their_switch() -> None:
     ports = chosen_links(load_topology("leaf-spine:2x1x1"), [])
     assert all(port.node.startswith(("leaf", "spine")) for port in ports)
     assert len(ports) == 4

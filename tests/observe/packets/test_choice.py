@@ -25,7 +25,7 @@ def test_packets_are_chosen_by_name_and_kind() -> None:
     assert wanted(PacketChoice.of(["/a/b"], ["data"])) == []
 
 
-def test_what_is_no_name_or_kind_is_refused() -> None:
+def test_invalid_names_and_kinds_are_refused() -> None:
     with pytest.raises(ValueError, match="not an NDN name"):
         PacketChoice.of(["a"])
     with pytest.raises(ValueError, match="unknown kind 'answer'; kinds are interest, data"):

@@ -39,7 +39,7 @@ def test_a_packet_is_found(frame: Packet, link_type: int) -> None:
     assert list(ndn_packets(bytes(frame), link_type)) == [_PACKET]
 
 
-def test_other_frames_have_none() -> None:
+def test_other_frames_have_no_packet() -> None:
     other_port = Ether() / IP() / UDP(sport=1, dport=2) / Raw(_PACKET)
     assert list(ndn_packets(bytes(other_port))) == []
     assert list(ndn_packets(bytes(other_port), ports=[2])) == [_PACKET]
@@ -48,7 +48,7 @@ def test_other_frames_have_none() -> None:
     assert list(ndn_packets(bytes(Ether() / IP() / _DATAGRAM), link_type=147)) == []
 
 
-def test_the_packets_of_a_stream_are_found_up_to_one_that_is_cut_off() -> None:
+def test_packets_of_a_stream_are_found_up_to_a_truncated_one() -> None:
     second = bytes(data("/a", bytes(50)))
     stream = _PACKET + second + _PACKET[:9]
     frame = Ether() / IP() / TCP(sport=6363, options=[("NOP", None)] * 4) / Raw(stream)
@@ -56,11 +56,11 @@ def test_the_packets_of_a_stream_are_found_up_to_one_that_is_cut_off() -> None:
 
 
 @given(st.binary(max_size=80), st.sampled_from([0, 1, 101, 113, 276]))
-def test_any_frame_is_read(frame: bytes, link_type: int) -> None:
+def test_any_frame_is_parsed(frame: bytes, link_type: int) -> None:
     assert all(packet in frame for packet in ndn_packets(frame, link_type))
 
 
-def test_what_the_kernel_carries_in_one_piece_is_cut_into_datagrams() -> None:
+def test_segmentation_offload_packets_are_split_into_datagrams() -> None:
     pieces = [bytes([n]) * 1000 for n in range(3)] + [b"\3" * 10]
     ends = (
         EndAddress("02:00:00:00:00:01", "10.0.0.1"),
@@ -71,6 +71,6 @@ def test_what_the_kernel_carries_in_one_piece_is_cut_into_datagrams() -> None:
     assert list(datagrams(message)) == [udp_frame(*ends, piece) for piece in pieces]
 
 
-def test_what_comes_alone_stays_as_it_is() -> None:
+def test_a_single_datagram_is_unchanged() -> None:
     frame = bytes(Ether() / IP() / _DATAGRAM)
     assert list(datagrams(struct.pack("=BBHHHH", 0, 0, 0, 0, 0, 0) + frame)) == [frame]

@@ -61,7 +61,7 @@ def test_any_datagram_is_dissected_and_built_again_to_the_bit(packet: bytes) -> 
 
 
 @given(names(), st.binary(max_size=300), st.integers(0, (1 << 64) - 1), st.integers(0, 1 << 20))
-def test_a_crafted_data_is_what_was_put_in(
+def test_a_crafted_data_has_the_given_fields(
     name: bytes, content: bytes, elements: int, freshness_ms: int
 ) -> None:
     crafted = data(name, content, freshness_ms=freshness_ms, tensor_elements=elements)
@@ -73,20 +73,20 @@ def test_a_crafted_data_is_what_was_put_in(
     assert numbers == [freshness_ms, elements]
 
 
-def test_a_digest_covers_all_from_the_name_to_the_signature() -> None:
+def test_a_digest_covers_the_fields_from_name_to_signature() -> None:
     packet = data("/a/b", b"hello")
     signed = b"".join(bytes(packet.element(kind)) for kind in (Name, Content, SignatureInfo))
     assert packet.element(SignatureValue).value == hashlib.sha256(signed).digest()
 
 
-def test_lengths_follow_what_is_changed() -> None:
+def test_lengths_are_updated_after_changes() -> None:
     packet = link(interest("/a"), pit_token=b"12")
     changed = LpPacket(bytes(packet))
     changed[Name].value = "/a/much/longer/name"
     assert bytes(changed) == bytes(link(interest("/a/much/longer/name"), pit_token=b"12"))
 
 
-def test_a_crafted_packet_may_lie() -> None:
+def test_a_crafted_packet_can_be_inconsistent() -> None:
     lying = Interest(length=200, elements=[Name(value="/a"), Nonce(value=b"12345")])
     assert bytes(lying) == bytes.fromhex("05c807030801610a053132333435")
     assert Interest(bytes(lying)).length == 200
@@ -118,14 +118,14 @@ def test_a_stream_has_several_packets() -> None:
     assert bytes(dissected) == stream
 
 
-def test_a_piece_of_a_packet_stays_bytes() -> None:
+def test_a_fragment_of_a_packet_stays_bytes() -> None:
     whole = bytes(data("/a", bytes(100)))
     first = LpPacket(bytes(link(whole[:60], fragment=(7, 0, 2))))
     assert first.packet is None
     assert [type(element) for element in first.element(Fragment).elements] == [Undissected]
 
 
-def test_a_manifest_says_what_it_lists() -> None:
+def test_a_manifest_shows_its_contents() -> None:
     digests = [hashlib.sha256(bytes([i])).digest() for i in range(3)]
     content = manifest_content(digests, segments=3)
     found = {type(e): e for e in manifest_elements(data("/o", content, content_type=1024))}
@@ -141,6 +141,6 @@ def test_many_tiny_elements_cost_no_more_than_their_bytes() -> None:
     assert rebuilt(packet)[6:] == flood
 
 
-def test_a_crafted_name_that_is_none_is_refused() -> None:
+def test_an_invalid_crafted_name_is_refused() -> None:
     with pytest.raises(ValueError, match="not an NDN name"):
         interest("a/b")

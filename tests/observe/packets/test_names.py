@@ -13,7 +13,7 @@ from .strategies import names
 
 
 @given(names())
-def test_text_is_the_engines_own_and_leads_back(value: bytes) -> None:
+def test_text_equals_that_of_the_engine_and_round_trips(value: bytes) -> None:
     text = uri_of(value)
     if text.count("params-sha256=") < 2:  # which is no name
         assert name_value(text) == value

@@ -55,7 +55,7 @@ def test_several_links_of_a_rootless_run_can_be_watched(networks: list[str]) -> 
 
 
 @pytest.mark.netns
-def test_what_cannot_be_watched_is_said_and_nothing_else(networks: list[str]) -> None:
+def test_links_that_cannot_be_watched_are_reported(networks: list[str]) -> None:
     with pytest.raises(EmulationError, match=r"captured: /proc/\S+ eth7: No such device\. Capt"):
         open_packet_sockets([(networks[0], "lo"), (networks[1], "eth7")])
     with pytest.raises(EmulationError, match=r"captured: /proc/0/fd/7: No such file"):

@@ -40,7 +40,7 @@ _SIGNED = "DigestSha256"
         (link(bytes(data("/a"))[:20], fragment=(1, 0, 3)), "fragment", ["piece 1 of 3"]),
     ],
 )
-def test_an_outline_says_what_the_packet_is(
+def test_an_outline_describes_the_packet(
     packet: Interest | Data | LpPacket, kind: str, details: list[str]
 ) -> None:
     outline = Outline.of(bytes(packet))
@@ -49,6 +49,6 @@ def test_an_outline_says_what_the_packet_is(
     assert outline.size_bytes == len(packet)
 
 
-def test_what_is_cut_off_is_said_with_its_name() -> None:
+def test_truncated_elements_are_named() -> None:
     outline = Outline.of(bytes(interest("/a/b"))[:-1])
     assert (outline.kind, outline.uri, outline.details) == ("malformed", "/a/b", ("cut off",))

@@ -47,7 +47,7 @@ async def test_a_failure_is_an_event_with_the_next_step_and_closes_the_view(view
     assert "the live view of lab failed" in caplog.text
 
 
-async def test_the_end_of_a_run_comes_after_its_last_frame(view):
+async def test_the_end_of_a_run_follows_its_last_frame(view):
     feed = RunFeed("lab")
     follower = live._Follower(view, feed)
     feed.nodes["s0"] = NodeFeed(status=status("s0"), counters=counters("s0", 1, {}))
@@ -64,7 +64,7 @@ async def test_the_end_of_a_run_comes_after_its_last_frame(view):
     assert '"kind":"run_ended"' in event
 
 
-async def test_a_look_is_shown_at_once(view, monkeypatch):
+async def test_findings_are_shown_at_once(view, monkeypatch):
     monkeypatch.setattr(live, "_FRAME_S", 1e9)
     follower = live._Follower(view, RunFeed("lab"))
     first = asyncio.ensure_future(view.changed())
@@ -78,7 +78,7 @@ async def test_a_look_is_shown_at_once(view, monkeypatch):
     assert '"s0":"gone"' in _lines(view)[-1]
 
 
-async def test_a_look_that_fails_is_told_once_and_the_next_ones_go_on(view, monkeypatch, caplog):
+async def test_a_failed_check_is_reported_once_and_checks_continue(view, monkeypatch, caplog):
     records = iter(["up", "up", "up", "up", "up", "over"])
     monkeypatch.setattr(live, "_record_of", lambda _: {"up": "record", "over": None}[next(records)])
 
@@ -96,7 +96,7 @@ async def test_a_look_that_fails_is_told_once_and_the_next_ones_go_on(view, monk
     assert caplog.text.count("cannot look at it") == 1
 
 
-def test_a_second_look_comes_sooner_where_an_operation_is_late():
+def test_a_second_check_follows_sooner_when_an_operation_is_late():
     waits = (Wait(node="h0", number=7), Wait(node="h1", number=7, late=("rank 2",)))
     assert look_period_s(LookResult(), 2.0) == 2.0
     assert look_period_s(LookResult(waits=waits), 2.0) == 1.0
@@ -110,11 +110,11 @@ def _looks(follower: live._Follower, interval_s: float) -> live._Looks:
 
 
 @pytest.mark.parametrize(("interval_s", "period_s"), [(0.5, 0.5), (2.0, 2.0), (60.0, 2.0)])
-def test_looks_follow_the_interval_of_telemetry(view, interval_s, period_s):
+def test_checks_follow_the_interval_of_telemetry(view, interval_s, period_s):
     assert _looks(live._Follower(view, RunFeed("lab")), interval_s)._period_s == period_s
 
 
-def test_looks_follow_the_interval_that_a_command_has_set(view):
+def test_checks_follow_the_interval_set_by_a_command(view):
     follower = live._Follower(view, RunFeed("lab"))
     looks = _looks(follower, 2.0)
     for number, (node, interval_s, period_s) in enumerate(
@@ -151,7 +151,7 @@ def test_the_interval_of_a_command_ends_with_the_process_that_it_was_set_in(view
 
 
 @pytest.mark.parametrize(("is_stopped", "pauses"), [(False, [1.0, 1.0]), (True, [1.0])])
-async def test_the_next_look_is_at_once_when_a_process_was_stopped(
+async def test_the_next_check_is_immediate_when_a_process_was_stopped(
     view, monkeypatch, is_stopped, pauses
 ):
     looks = _looks(live._Follower(view, RunFeed("lab")), 2.0)
@@ -183,7 +183,7 @@ async def test_a_run_that_the_broker_lacks_is_named(monkeypatch, tmp_path):
                 pass
 
 
-async def test_a_run_behind_a_broker_is_drawn_from_what_its_nodes_report(tmp_path):
+async def test_a_run_behind_a_broker_is_drawn_from_the_reports_of_its_nodes(tmp_path):
     broker = RunBroker(None, tmp_path / "broker.sock")
     async with embedded(tmp_path), broker.client() as nodes:
         await nodes.publish(launcher_topics("lab").status, _launcher("up"), 1, retain=True)

@@ -137,7 +137,7 @@ def test_a_picture_without_motion_is_drawn_once(page, feed):
 @pytest.mark.parametrize(
     ("examined", "says"), [(True, "Nothing is wrong."), (False, "does not look at this network")]
 )
-def test_a_page_without_findings_says_whether_the_doctor_looks(examined, says):
+def test_a_page_without_findings_shows_whether_the_doctor_runs(examined, says):
     picture = picture_of(load_topology("star4"), "lab", "local")
     view = _view(picture.model_copy(update={"examined": examined}))
     with served(view) as site, browsing() as page:
@@ -146,7 +146,7 @@ def test_a_page_without_findings_says_whether_the_doctor_looks(examined, says):
         assert ("No job runs." in page.inner_text("#jobs")) == examined
 
 
-def test_paused_pages_stay_and_scrub_back(page, feed):
+def test_paused_pages_freeze_and_can_be_scrubbed(page, feed):
     for number in range(5):
         feed(states={"h0": "gone"} if number == 1 else {})
     wait_for(page, "innet.history.frames.length === 6")
@@ -245,7 +245,7 @@ def test_commands_wait_for_a_confirmation(view):
     ("kind", "word", "alarming"),
     [("run_ended", "ended", False), ("view_failed", "not followed", True)],
 )
-def test_the_page_says_why_nothing_more_comes(page, site, feed, kind, word, alarming):
+def test_the_page_states_why_updates_ended(page, site, feed, kind, word, alarming):
     feed(states={"h0": "gone"})
     site.loop.call_soon_threadsafe(
         lambda: site.view.close(kind, f"because of {_HOSTILE}", alarming=alarming)
@@ -386,7 +386,7 @@ def test_hostile_names_inject_nothing():
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_the_session_outlives_a_reload_and_the_link_does_not(view):
+def test_the_session_survives_a_reload_and_the_link_does_not(view):
     with served(view) as site:
         with browsing() as page:
             page.goto(site.link)

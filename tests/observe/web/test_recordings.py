@@ -30,7 +30,7 @@ def _frame(time_s: float) -> Line:
     return Line(frame=Frame(time_s=time_s))
 
 
-def test_a_recording_is_read_as_it_was_written(tmp_path):
+def test_a_recording_round_trips(tmp_path):
     event = EventLine(time_s=2, source="h0", kind="peer_lost", message="\n<b>&", alarming=True)
     picture = picture_of(load_topology("star4"), "lab", "local")
     written = Recording(picture, (_frame(1), Line(event=event)))
@@ -40,7 +40,7 @@ def test_a_recording_is_read_as_it_was_written(tmp_path):
     assert len(path.read_text().splitlines()) == 3
 
 
-def test_the_recording_of_the_docs_opens_and_shows_what_the_page_says():
+def test_the_recording_of_the_docs_shows_what_the_page_describes():
     lines = read_recording(_DOCS / "images" / "live-view.innetrec").lines
     frames = [line.frame for line in lines if line.frame is not None]
     assert any("h5" in frame.late for frame in frames)
@@ -66,7 +66,7 @@ def test_other_files_are_refused_with_the_reason(tmp_path, text, says):
         read_recording(path)
 
 
-def test_damage_names_the_line(tmp_path):
+def test_a_damaged_recording_is_refused_with_the_line(tmp_path):
     path = tmp_path / "a.innetrec"
     picture = picture_of(load_topology("star4"), "lab", "local").model_dump_json()
     path.write_text(f'{picture}\n{_frame(1).as_json()}\n{{"frame": {{}}}}\n')
@@ -88,7 +88,7 @@ def test_a_link_to_no_node_is_refused(tmp_path):
     kept_bytes=st.integers(1, 2000),
     most=st.integers(1, 7),
 )
-def test_a_reader_of_the_history_misses_nothing_that_is_kept(steps, kept_bytes, most):
+def test_a_reader_of_the_history_receives_everything_kept(steps, kept_bytes, most):
     history, time_s, seen, number = History(100, kept_bytes), 0.0, [], 0
     for step in steps:
         time_s += step
@@ -130,7 +130,7 @@ def test_tiers_are_above_each_other():
     assert heights == sorted(heights)
 
 
-def test_a_topology_is_made_of_what_nodes_report():
+def test_a_topology_is_built_from_the_reports_of_nodes():
     neighbours = [("s0", "h0"), ("h0", "s0"), ("s0", "h1"), ("s0", "s1")]
     topology = topology_of_neighbours("far", {"s0": "switch", "s1": "switch"}, neighbours)
     assert topology.switches == ("s0", "s1")

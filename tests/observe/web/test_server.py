@@ -55,7 +55,7 @@ def client(site) -> Client:
     return Client(site.link)
 
 
-def test_the_token_serves_once(client):
+def test_the_token_is_valid_once(client):
     assert client.enter() == 204
     assert client.ask("GET", "/picture")[0] == 200
     cookie, client.cookie = client.cookie, ""
@@ -117,7 +117,7 @@ def test_requests_of_other_pages_are_refused(client):
     assert client.ask("GET", "/", **link)[0] == 200
 
 
-def test_every_answer_forbids_foreign_content(client):
+def test_every_response_forbids_foreign_content(client):
     for path in ("/", "/app.js", "/vendor/libraries.js", "/picture", "/nothing"):
         headers = client.ask("GET", path)[1]
         assert headers["content-security-policy"].startswith(
@@ -138,7 +138,7 @@ def test_lines_are_sent_as_events_and_resumed(client, site):
     assert client.ask("GET", "/lines", Last_Event_ID="of-another")[2].splitlines()[-1] == first
 
 
-def test_commands_reach_the_node_and_only_known_ones(client, told):
+def test_only_known_commands_reach_the_node(client, told):
     client.enter()
     order = {"node": "s0", "command": {"kind": "drop_cache"}}
     assert client.ask("POST", "/tell", order)[0] == 200
@@ -149,7 +149,7 @@ def test_commands_reach_the_node_and_only_known_ones(client, told):
     assert told.orders == [("s0", "drop_cache")]
 
 
-def test_without_a_run_the_page_is_read_only(view):
+def test_a_page_without_a_run_is_read_only(view):
     view.give_command = None
     with served(view) as site:
         client = Client(site.link)
@@ -166,7 +166,7 @@ def test_only_loopback_is_served_without_tls():
     WebOptions(host="::1").check()
 
 
-def test_every_address_is_refused_because_the_page_has_one_name(tmp_path):
+def test_wildcard_addresses_are_refused_because_the_page_has_one_name(tmp_path):
     certificate, key = self_signed("localhost", tmp_path)
     for host in ("0.0.0.0", "::"):
         with pytest.raises(TelemetryError, match="every address"):
@@ -195,7 +195,7 @@ def test_tls_serves_the_page_and_marks_its_cookie(view, tmp_path):
             plain.ask("GET", "/")
 
 
-def test_files_that_are_no_certificate_are_refused_before_the_port_is_opened(tmp_path):
+def test_invalid_certificate_files_are_refused_before_the_port_is_opened(tmp_path):
     certificate, key = self_signed("localhost", tmp_path)
     for one, other in ((key, certificate), (tmp_path / "none.pem", key)):
         with pytest.raises(TelemetryError, match="cannot be used for TLS"):
@@ -210,7 +210,7 @@ async def test_an_address_that_cannot_be_served_is_named_with_the_reason(view):
                 pass
 
 
-def test_a_name_beside_loopback_is_served_where_it_was_asked_for():
+def test_a_name_besides_loopback_is_served_at_its_address():
     access = Access("https", 8443, host="lab.example")
     access.check({"host": "lab.example:8443", "origin": "https://lab.example:8443"})
     with pytest.raises(Refused):

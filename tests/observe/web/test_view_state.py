@@ -72,7 +72,7 @@ def test_a_switch_that_is_restarted_at_once_is_shown_as_dead_for_two_intervals(s
     assert state.frame(14).findings == ()
 
 
-def test_a_node_that_no_longer_reports_is_silent_and_has_no_figures(state, picture):
+def test_a_node_without_reports_is_silent_and_has_no_figures(state, picture):
     state.take_status(status("h0"))
     state.take_counters(counters("h0", 10, {"s0": 1000}), 10)
     state.take_counters(counters("h0", 12, {"s0": 9000}), 12)
@@ -105,7 +105,7 @@ def test_switches_show_slots_and_hit_rates(state):
     )
 
 
-def test_looks_of_the_doctor_are_in_the_frame(state):
+def test_findings_of_the_doctor_are_in_the_frame(state):
     waits = (Wait(node="h0", number=7, missing="rank 3", late=("rank 3 (h3)",)),)
     state.take_look(LookResult(late=("h3", "unknown"), waits=waits))
     frame = state.frame(1)
