@@ -137,6 +137,22 @@ def test_groups_of_layers_are_apart_in_what_a_replay_replaces() -> None:
     assert decode(state).events == (AllCleared(), whole)
 
 
+def test_a_log_keeps_a_bounded_number_of_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("innet.kv.events.log._MOST_BUFFER_BYTES", 1000)
+    log = EventLog()
+    for number in range(100):
+        log.add(BlocksRemoved((number - 1,)))
+        log.add(BlocksStored((number,)))
+        log.cut(0.0)
+    state, *kept = log.since(0)
+    assert decode(state[1]).events[0] == AllCleared()
+    assert sum(len(payload) for _, payload in kept) <= 1000
+    known = State()
+    for _, payload in (state, *kept):
+        known.apply(list(decode(payload).events))
+    assert known.held == {(99, "CPU")}
+
+
 def test_blocks_that_follow_each_other_are_one_event() -> None:
     log = EventLog()
     salted = BlocksStored((1,), None, (10, 11), 2, extra=(("s",),))
@@ -501,7 +517,7 @@ async def test_a_consumer_that_reads_slowly_receives_the_whole_replay(
 ) -> None:
     monkeypatch.setattr("innet.kv.events.publisher._SEND_S", 0.5)
     endpoints = Endpoints.of(f"ipc://{tmp_path}/events")
-    async with asyncio.timeout(20), publishing(ManyBatches(2000), endpoints) as bound:
+    async with asyncio.timeout(60), publishing(ManyBatches(2000), endpoints) as bound:
         with zmq.asyncio.Context() as context, context.socket(zmq.DEALER) as socket:
             socket.set_hwm(1)
             socket.setsockopt(zmq.LINGER, 0)

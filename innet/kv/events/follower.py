@@ -66,6 +66,9 @@ class StreamFollower:
         self._missing = asyncio.Event()
         self._missing.set()
         self._disconnections = 0
+        self._replayed = 0
+        """Batches of replays that were applied."""
+        self._lost = 0
 
     async def run(self) -> None:
         """Follow until cancelled."""
@@ -112,21 +115,39 @@ class StreamFollower:
         while True:
             await self._missing.wait()
             self._missing.clear()
-            before = self._disconnections
-            await self._replay_once()
-            if self._disconnections == before:  # otherwise a replay of the next connection follows
-                self._end_replay()
-                self.caught_up.set()
+            before, replayed = self._disconnections, self._replayed
+            has_ended = await self._replay_once()
+            if self._disconnections != before:
+                continue  # a replay of the next connection follows
+            if not has_ended and self._replayed > replayed:
+                self._missing.set()  # the publisher waits little for a consumer that is busy
+                continue
+            self._end_replay()
+            self._show_lost()
+            self.caught_up.set()
 
     def _end_replay(self) -> None:
         for topic, reader in self._readers.items():
             if reader.is_waiting:
                 self._events(topic, reader.end_replay())
 
-    async def _replay_once(self) -> None:
+    def _show_lost(self) -> None:
+        """Log lost batches, once for each replay that lacked some."""
+        lost = sum(reader.lost for reader in self._readers.values())
+        if lost > self._lost:
+            _log.warning(
+                "%s: %d batches of KV events are lost, and its publisher has them no longer. Its "
+                "blocks are not exactly known until it restarts: let it keep more batches for "
+                "replays, or see whether replays are published at %s",
+                self.stream.name, lost - self._lost, self.stream.endpoints.replay,
+            )  # fmt: skip
+        self._lost = lost
+
+    async def _replay_once(self) -> bool:
+        """Request and apply a replay; false: it has not come to its end."""
         waiting = [reader for reader in self._readers.values() if reader.is_waiting]
         first = min((reader.next_number for reader in waiting), default=0)
-        before = self._disconnections
+        before, replayed = self._disconnections, self._replayed
         with self._context.socket(zmq.DEALER) as socket:
             socket.setsockopt(zmq.LINGER, 0)
             self._connect(socket, self.stream.endpoints.replay)
@@ -136,15 +157,19 @@ class StreamFollower:
                     async with asyncio.timeout(REPLAY_S):
                         _, *frames = await socket.recv_multipart()
                     self.is_replayed = True
-                    if frames[-2:-1] == [END] or self._disconnections != before:
-                        break
+                    if frames[-2:-1] == [END]:
+                        return True
+                    if self._disconnections != before:
+                        return False
                     self._on_replayed(frames, first)
             except TimeoutError:
-                _log.warning(
-                    "%s: no replay of KV events from %s within %g s; blocks that it had before are "
-                    "not known. See whether it runs and publishes there",
-                    self.stream.name, self.stream.endpoints.replay, REPLAY_S,
-                )  # fmt: skip
+                if self._replayed == replayed:
+                    _log.warning(
+                        "%s: no replay of KV events from %s within %g s; blocks that it had before "
+                        "are not known. See whether it runs and publishes there",
+                        self.stream.name, self.stream.endpoints.replay, REPLAY_S,
+                    )  # fmt: skip
+                return False
 
     def _on_replayed(self, frames: list[bytes], first: int) -> None:
         if (found := self._decoded(frames)) is None:
@@ -152,7 +177,8 @@ class StreamFollower:
         topic, number, batch = found
         reader = self._readers.setdefault(topic, StreamReader())
         # A topic that lacks batches before this replay waits for the next one.
-        if reader.is_waiting and first <= reader.next_number:
+        if reader.is_waiting and first <= reader.next_number <= number:
+            self._replayed += 1
             self._events(topic, reader.replay(number, batch))
 
     def _decoded(self, frames: list[bytes]) -> tuple[bytes, int, Batch] | None:

@@ -20,6 +20,7 @@ from innet.kv.events.wire import (
 )
 
 DEFAULT_BUFFER_BATCHES: Final = 10_000
+_MOST_BUFFER_BYTES: Final = 64 << 20
 
 Numbered = tuple[int, bytes]
 """A batch's number, and its payload."""
@@ -35,10 +36,11 @@ class EventLog:
     """
 
     def __init__(self, buffer_batches: int = DEFAULT_BUFFER_BATCHES) -> None:
-        """``buffer_batches``: kept for replays."""
+        """``buffer_batches``: kept for replays, unless they are too large."""
         self._most = buffer_batches
         self._pending: list[Event] = [AllCleared()]
         self._sent: deque[Numbered] = deque()
+        self._sent_bytes = 0
         self._next = 0
         self._before: dict[tuple[int, int, str | None], BlocksStored] = {}
         self._before_s = 0.0
@@ -67,8 +69,10 @@ class EventLog:
         numbered = self._next, encode(Batch(time_s, events))
         self._next += 1
         self._sent.append(numbered)
-        if len(self._sent) > self._most:
+        self._sent_bytes += len(numbered[1])
+        while len(self._sent) > self._most or self._sent_bytes > _MOST_BUFFER_BYTES:
             _, payload = self._sent.popleft()
+            self._sent_bytes -= len(payload)
             self._apply(decode(payload))
         return numbered
 

@@ -29,8 +29,8 @@ END: Final = (-1).to_bytes(NUMBER_BYTES, "big", signed=True)
 
 _BATCH_S: Final = 0.005
 """Events within this time become one batch."""
-_MOST_QUEUED: Final = 100_000
-"""Batches for a consumer that does not read; it loses further ones."""
+_MOST_QUEUED: Final = 2000
+"""Batches for a consumer that does not read; it loses further ones, and has them replayed."""
 _LINGER_MS: Final = 100
 _MOST_REPLAYED: Final = 64
 """Batches of a replay that wait for its consumer in this process."""
