@@ -14,7 +14,7 @@ import os
 import socket
 import threading
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,8 @@ from innet.cluster.session_client import SESSION_SOCKET_NAME
 from innet.errors import ControlError, EmulationError, HostTaken
 from innet.node.requests import ControlRequest
 from innet.worker import close_worker
-from innet.worker.current import fail_worker
+from innet.worker.context import Worker
+from innet.worker.current import end_control, fail_worker, replace_worker
 from innet.worker.job_file import ATTACHED_VARIABLE, JOB_VARIABLE, NETWORK_VARIABLE
 
 HOST_VARIABLE = "INNET_HOST"
@@ -39,6 +40,10 @@ _SESSION_MARGIN_S = 30.0
 _DETACH_TIMEOUT_S = 2.0
 """For the session's reply; the host is given back without it, too."""
 _RECEIVE_BYTES = 1 << 16
+
+
+OnLost = Callable[[], None]
+"""Is called when the network of an attached process ends."""
 
 
 class _Message(BaseModel):
@@ -78,13 +83,21 @@ class AttachReply(_Message):
 class _Attachment:
     """The connection of an attached process to the session of its network."""
 
-    def __init__(self, record: RunRecord, request: AttachRequest) -> None:
+    def __init__(
+        self, record: RunRecord, request: AttachRequest, on_lost: OnLost | None = None
+    ) -> None:
         """Wait until all ranks of the job are attached.
+
+        Args:
+            record: of the network.
+            request: for the session of the network.
+            on_lost: is called in a thread of its own when the network ends before :meth:`leave`.
 
         Raises:
             EmulationError: the session refuses, does not answer, or has ended.
         """
         self.network = record.run_id
+        self._on_lost = on_lost
         self._is_leaving = False
         self._previous: dict[str, str | None] = {}
         self._connection = _connected(record.run_dir / SESSION_SOCKET_NAME, record)
@@ -114,14 +127,19 @@ class _Attachment:
             self._watcher.join(_DETACH_TIMEOUT_S)  # until the session has replied
             self._connection.shutdown(socket.SHUT_RDWR)  # ends the thread
         self._connection.close()
-        for name, value in self._previous.items():
+        self.restore_environment()
+
+    def restore_environment(self) -> None:
+        """Undo :meth:`describe_worker`."""
+        previous, self._previous = self._previous, {}
+        for name, value in previous.items():
             if value is None:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
 
     def disown(self) -> None:
-        """Close a fork's copy of the connection, and leave the original open."""
+        """Close this end of the connection alone: it is a fork's copy, or has no other end."""
         self._is_leaving = True
         self._connection.close()
 
@@ -155,6 +173,9 @@ class _Attachment:
         with contextlib.suppress(OSError):
             self._connection.recv(1)
         if not self._is_leaving:
+            end_control()
+            if self._on_lost is not None:
+                threading.Thread(target=self._on_lost, name="innet-rejoining", daemon=True).start()
             fail_worker(
                 f"lost its network: {self.network} was taken down, or its launcher has ended. "
                 f"Start it again with `innet up`, and then the job"
@@ -174,6 +195,7 @@ def attach(
     rank: int | None = None,
     size: int | None = None,
     timeout_s: float = _DEFAULT_TIMEOUT_S,
+    on_lost: OnLost | None = None,
 ) -> str:
     """Attach this process to a host of a network that is up, as one rank of a job.
 
@@ -190,6 +212,7 @@ def attach(
         rank: by default RANK, and without it 0.
         size: number of ranks; by default WORLD_SIZE, and without it 1.
         timeout_s: how long to wait for the other ranks.
+        on_lost: is called in a thread of its own when the network ends before :func:`detach`.
 
     Returns:
         The node: ``h3``, or ``h0.1`` of a host with several workers.
@@ -216,7 +239,8 @@ def attach(
         )
         record = _reachable(find_run(network or os.environ.get(NETWORK_VARIABLE) or None))
         _install_hooks_once()
-        attachment = _Attachment(record, request)  # without the lock: it may wait for minutes
+        # Without the lock: it may wait for minutes.
+        attachment = _Attachment(record, request, on_lost)
         with _lock:
             attachment.describe_worker()
             _attachment = attachment
@@ -239,6 +263,50 @@ def detach() -> None:
         close_worker()
     finally:
         attachment.leave()
+
+
+def reattach(network: str, on_lost: OnLost) -> Worker | None:
+    """Attach this process, a job of its own, to the network that it has lost and that is up again.
+
+    It gets the node of before if that is free, and another worker.
+
+    Args:
+        network: its name.
+        on_lost: see :func:`attach`.
+
+    Returns:
+        The worker before, which the caller closes; ``None``: this process has detached meanwhile.
+
+    Raises:
+        EmulationError: the network is not up, or has no free worker; nothing has changed then.
+        ControlError: the network has ended again.
+    """
+    global _attachment
+    before = _attachment
+    if before is None:
+        return None
+    record = _reachable(find_run(network))
+    request = AttachRequest(job=uuid.uuid4().hex, rank=0, size=1, pid=os.getpid(), host=before.node)
+    try:
+        attachment = _Attachment(record, request, on_lost)
+    except HostTaken:
+        host = os.environ.get(HOST_VARIABLE) or None
+        attachment = _Attachment(record, request.model_copy(update={"host": host}), on_lost)
+    with _lock:
+        if _attachment is not before:
+            attachment.leave()
+            return None
+        before.restore_environment()
+        attachment.describe_worker()
+        try:
+            worker = replace_worker()
+        except BaseException:
+            attachment.leave()
+            before.describe_worker()
+            raise
+        _attachment = attachment
+    before.disown()
+    return worker
 
 
 def should_attach() -> bool:

@@ -7,7 +7,7 @@ requested it: when the connection ends, for any reason, the session cancels the 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from innet.cluster.emulation.kernel_network import LinkStatus
+from innet.cluster.emulation.processes import SupervisedProcess
 from innet.cluster.emulation.runs import RunRecord
 from innet.cluster.emulation.termination import TerminationSignals
 from innet.cluster.requests import RequestClient
@@ -26,6 +27,7 @@ from innet.worker.job_file import OnDeath
 SESSION_SOCKET_NAME = "session.sock"
 """Name of the socket in the run directory."""
 _COUNTERS_TIMEOUT_S = 10.0
+OnGivenUp = Callable[[SupervisedProcess], object]
 _links: TypeAdapter[list[LinkStatus]] = TypeAdapter(list[LinkStatus])
 
 
@@ -71,7 +73,8 @@ class RestartPolicy:
 
 @dataclass(frozen=True, slots=True)
 class WorkerOptions:
-    """Options of a job's workers; ``output`` and ``stdin`` are not sent to another process.
+    """Options of a job's workers; ``output``, ``stdin`` and ``on_given_up`` are not sent to another
+    process.
 
     Attributes:
         env: added to the launcher's environment; may have secrets.
@@ -88,6 +91,7 @@ class WorkerOptions:
         threads: that each rank computes with (OpenMP, MKL, OpenBLAS); by default its share of the
             processors, unless ``env`` or the launcher's environment sets OMP_NUM_THREADS.
         stdin: descriptor that rank 0 reads as its standard input; the others' is empty.
+        on_given_up: is called with the last process of a worker that is not restarted any more.
     """
 
     env: Mapping[str, str] | None = None
@@ -102,6 +106,7 @@ class WorkerOptions:
     weight: int = 1
     threads: int | None = None
     stdin: Annotated[int | None, Field(exclude=True)] = None
+    on_given_up: Annotated[OnGivenUp | None, Field(exclude=True)] = None
 
 
 class _Message(BaseModel):

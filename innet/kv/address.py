@@ -1,19 +1,26 @@
-"""Attaches this process to the network of a standing pool, by the pool's address."""
+"""Attaches this process to the network of a standing pool, by the pool's address, and again after
+its launcher was started again."""
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
+import threading
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
-from innet.cluster.attachment import attach, detach
+from innet.cluster.attachment import attach, detach, reattach
 from innet.cluster.emulation.runs import find_run, names_of_runs
 from innet.cluster.machines.token_file import TokenFile
-from innet.errors import EmulationError, HostTaken, KVError
+from innet.errors import EmulationError, HostTaken, InnetError, KVError
 from innet.kv.process_share import ProcessShare
 
 _JOB_BYTES: Final = 16
+_PAUSE_S: Final = 0.5
+"""Between attempts to attach again."""
+
+_log = logging.getLogger(__name__)
 
 
 def network_at(address: str, token_file: Path | None = None) -> str:
@@ -47,9 +54,97 @@ def network_at(address: str, token_file: Path | None = None) -> str:
     return network
 
 
-def _attached(network: str) -> None:
-    # Each process is a job of its own, also a rank of an engine.
-    attach(network, job=secrets.token_hex(_JOB_BYTES), rank=0, size=1)
+class NetworkUser(Protocol):
+    """A member of a pool of this process."""
+
+    def on_network_lost(self) -> None:
+        """The network has ended; it may come back."""
+
+    def on_network_back(self) -> None:
+        """This process has another worker, of the network that is up again.
+
+        Raises:
+            InnetError: the pool cannot be joined; it is tried again.
+        """
+
+
+class LastingAttachment:
+    """The attachment of this process to a network, again as soon as that was started again."""
+
+    def __init__(self, network: str) -> None:
+        """
+        Raises:
+            HostTaken: no worker is free, or this process is a worker of another network.
+            EmulationError: there is no such network.
+        """
+        self._network = network
+        self._lock = threading.Lock()
+        self._users: list[NetworkUser] = []
+        self._rejoining = threading.Lock()
+        self._losses = 0
+        self._has_left = threading.Event()
+        # Each process is a job of its own, also a rank of an engine.
+        job = secrets.token_hex(_JOB_BYTES)
+        attach(network, job=job, rank=0, size=1, on_lost=self._on_lost)
+
+    def watch(self, user: NetworkUser) -> None:
+        """Let a user know when the network is lost, and when it is back."""
+        with self._lock:
+            self._users.append(user)
+
+    def unwatch(self, user: NetworkUser) -> None:
+        """End :meth:`watch`."""
+        with self._lock:
+            self._users.remove(user)
+
+    def close(self) -> None:
+        """Give the worker back."""
+        self._has_left.set()
+        detach()
+
+    def _on_lost(self) -> None:
+        """Attach again when the network is up again; in a thread of its own."""
+        if self._has_left.is_set():
+            return
+        with self._lock:
+            self._losses += 1
+            number, users = self._losses, list(self._users)
+        for user in users:
+            user.on_network_lost()
+        _log.warning(
+            "network %s has ended: its blocks are misses until it is up again, and this process "
+            "has joined it again by itself",
+            self._network,
+        )
+        with self._rejoining:
+            while not self._has_left.wait(_PAUSE_S):
+                try:
+                    before = reattach(self._network, self._on_lost)
+                except InnetError as error:
+                    _log.debug("cannot join %s again yet: %s", self._network, error)
+                    continue
+                if before is not None:
+                    self._bring_back(number)
+                    before.close()
+                return
+
+    def _bring_back(self, number: int) -> None:
+        """Let the users join their pools again, until the network is lost again."""
+        with self._lock:
+            waiting = list(self._users)
+        told = ""
+        while waiting and not self._has_left.is_set() and self._losses == number:
+            try:
+                waiting[0].on_network_back()
+            except InnetError as error:
+                if told != (told := str(error)):
+                    _log.warning("cannot join a pool of %s again yet: %s", self._network, error)
+                waiting.append(waiting.pop(0))
+                self._has_left.wait(_PAUSE_S)
+            else:
+                waiting.pop(0)
+        if not waiting:
+            _log.warning("this process has joined network %s again", self._network)
 
 
 def _other_network(attached: str, wanted: str) -> HostTaken:
@@ -59,6 +154,8 @@ def _other_network(attached: str, wanted: str) -> HostTaken:
     )
 
 
-network_use: Final = ProcessShare[str, None](_attached, lambda _: detach(), _other_network)
+network_use: Final = ProcessShare[str, LastingAttachment](
+    LastingAttachment, LastingAttachment.close, _other_network
+)
 """The attachment of this process, which its members of pools share."""
 os.register_at_fork(after_in_child=network_use.forget_after_fork)

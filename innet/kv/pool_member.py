@@ -16,7 +16,6 @@ from contextlib import (
     ExitStack,
     asynccontextmanager,
 )
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, Unpack
@@ -35,6 +34,7 @@ from innet.kv.pool.object_storage import ObjectStorage, is_url
 from innet.kv.pool.peers import await_members
 from innet.kv.pool.statistics import PoolStatistics
 from innet.kv.pool_options import RUN_EVENTS, MemberOptions, PoolOptions
+from innet.kv.replaceable_network import ReplaceableNetwork
 from innet.kv.tenant import Tenant
 from innet.node.messages import PoolReport
 from innet.node.runtime import network_threads
@@ -87,7 +87,7 @@ class PoolMember(LoopThread):
     node: str
     events: BlockEvents | None = None
     event_endpoints: Endpoints | None = None
-    _network: BlockNetwork
+    _network: BlockNetwork | ReplaceableNetwork
 
     def __init__(
         self, open_network: OpenNetwork, options: MemberOptions, *, tenant: str, node: str
@@ -105,13 +105,16 @@ class PoolMember(LoopThread):
         """
         super().__init__(f"the pool of tenant {options.tenant}")
         self._stack = AsyncExitStack()
+        self._membership = AsyncExitStack()
+        """Leaves the network of now."""
+        self._open_network = open_network
         self._leaving = threading.Lock()
         self._on_left = ExitStack()
         self._options = options
         self.tenant, self.node = tenant, node
         self._counters = self._counters_of(PoolStatistics())
         try:
-            self.run(self._start(open_network))
+            self.run(self._start())
         except BaseException:
             super().close()
             raise
@@ -135,9 +138,14 @@ class PoolMember(LoopThread):
         checked = MemberOptions.of(options)
         with ExitStack() as on_left:
             if checked.address is not None:
-                network_use.enter(network_at(checked.address, checked.token_file))
+                network = network_at(checked.address, checked.token_file)
+                attachment = network_use.enter(network)
                 on_left.callback(network_use.leave)
-            return cls._joined(checked, on_left)
+            member = cls._joined(checked, on_left)
+            if checked.address is not None:
+                attachment.watch(member)
+                member._on_left.callback(attachment.unwatch, member)
+            return member
 
     @classmethod
     def _joined(cls, options: MemberOptions, on_left: ExitStack) -> PoolMember:
@@ -149,9 +157,6 @@ class PoolMember(LoopThread):
             tenant = Tenant(options.tenant, options.secret)
         else:
             tenant = Tenant.from_file(options.tenant, options.secret)
-        if options.events == RUN_EVENTS:
-            path = event_socket(worker.config.control_socket, tenant)
-            options = replace(options, events=f"ipc://{path}", events_replay="")
         if options.address is not None:
             _await_members(worker, tenant, options.address)
         worker.pools.require_new(tenant.component)  # before its disks are opened twice
@@ -159,7 +164,7 @@ class PoolMember(LoopThread):
         with network_threads(worker.config.processors):  # engines bind the threads that call this
             member = cls(
                 lambda capacity: open_worker_network(
-                    worker,
+                    current_worker(),
                     tenant,
                     capacity_bytes=capacity,
                     weight=options.weight,
@@ -219,16 +224,16 @@ class PoolMember(LoopThread):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    async def _start(self, open_network: OpenNetwork) -> None:
+    async def _start(self) -> None:
         options = self._options
-        sizes = options.store_bytes("offered")
-        # The object storage has the blocks of the disk as well.
-        offered_bytes = sizes.memory + max(sizes.disk, sizes.objects)
         try:
             async with AsyncExitStack() as opened:
                 local, offered = await self._open_stores(opened)
-                network = await self._stack.enter_async_context(open_network(offered_bytes))
-                self._network = network
+                self._stack.push_async_callback(lambda: self._membership.aclose())
+                network = await self._membership.enter_async_context(self._opened_network())
+                # A standing pool may come back under another launcher.
+                lasts = options.address is not None
+                self._network = ReplaceableNetwork(network) if lasts else network
                 if options.secret is None:
                     # Nobody knows the job's own secret after the job: its blocks would be useless.
                     for folder in (options.folder, options.objects_url):
@@ -236,27 +241,68 @@ class PoolMember(LoopThread):
                             below = self._below(folder)
                             self._stack.push_async_callback(asyncio.to_thread, _remove, below)
                 self.blocks = BlockPool(
-                    network, local=local, offered=offered, settings=options.settings
+                    self._network, local=local, offered=offered, settings=options.settings
                 )
                 opened.pop_all()  # the pool closes them
             await self._stack.enter_async_context(self.blocks)
             if options.events:
-                await self._publish_events(options)
+                require("msgpack", "publishing KV events")
+                from innet.kv.events.source import BlockEvents
+
+                self.events = BlockEvents(self.node, options.model_name)
+                await self._publish(self.events)
+                self.blocks.watch(self.events.on_tier)
         except BaseException:
             await self._stack.aclose()
             raise
 
-    async def _publish_events(self, options: MemberOptions) -> None:
-        require("msgpack", "publishing KV events")
-        from innet.kv.events.publisher import publishing
-        from innet.kv.events.source import BlockEvents
+    def _opened_network(self) -> AbstractAsyncContextManager[BlockNetwork]:
+        """The pool over the node of this process's worker."""
+        sizes = self._options.store_bytes("offered")
+        # The object storage has the blocks of the disk as well.
+        return self._open_network(sizes.memory + max(sizes.disk, sizes.objects))
 
-        self.events = BlockEvents(self.node, options.model_name)
-        endpoints = Endpoints.of(options.events, options.events_replay)
+    async def _publish(self, events: BlockEvents) -> None:
+        from innet.kv.events.publisher import publishing
+
+        address, replay = self._options.events, self._options.events_replay
+        if address == RUN_EVENTS:
+            path = event_socket(current_worker().config.control_socket, self.tenant)
+            address, replay = f"ipc://{path}", ""
         self.event_endpoints = await self._stack.enter_async_context(
-            publishing(self.events, endpoints)
+            publishing(events, Endpoints.of(address, replay))
         )
-        self.blocks.watch(self.events.on_tier)
+
+    def on_network_lost(self) -> None:
+        """See :class:`innet.kv.address.NetworkUser`."""
+
+        async def lose() -> None:
+            assert isinstance(self._network, ReplaceableNetwork)
+            self._network.lose()
+
+        with contextlib.suppress(KVError):  # it is closed
+            self.submit(lose())
+
+    def on_network_back(self) -> None:
+        """See :class:`innet.kv.address.NetworkUser`."""
+        self.run(self._rejoin())
+        current_worker().pools.count(self.tenant, self.counters)
+
+    async def _rejoin(self) -> None:
+        """Go on over the node of another worker."""
+        assert isinstance(self._network, ReplaceableNetwork)
+        before, self._membership = self._membership, AsyncExitStack()
+        try:
+            network = await self._membership.enter_async_context(self._opened_network())
+        except BaseException:
+            self._membership = before
+            raise
+        self._network.replace(network)
+        self.node = network.node
+        self.blocks.serve_again()
+        if self.events is not None and self._options.events == RUN_EVENTS:
+            await self._publish(self.events)  # in the run directory of now
+        await before.aclose()
 
     async def _open_stores(self, opened: AsyncExitStack) -> tuple[TieredStore, TieredStore]:
         """The local and the offered one, which may be the same; ``opened`` closes them."""
@@ -336,12 +382,14 @@ def _close_all() -> None:
         member.close()
 
 
-def event_socket(control_socket: Path, tenant: Tenant) -> Path:
+def event_socket(control_socket: Path, tenant: str) -> Path:
     """Where a host of a run publishes the events of a tenant's blocks.
 
-    ``control_socket`` is that of the host's node.
+    Args:
+        control_socket: of the host's node.
+        tenant: the component that stands for the tenant in names.
     """
-    return control_socket.with_suffix(f".{tenant.component[:_TENANT_DIGITS]}{EVENT_SUFFIX}")
+    return control_socket.with_suffix(f".{tenant[:_TENANT_DIGITS]}{EVENT_SUFFIX}")
 
 
 def tenant_of_job(worker: Worker, name: str) -> Tenant:

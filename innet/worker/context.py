@@ -271,6 +271,10 @@ class Worker:
         self._failed = why
         self._report_failure(why, causes)
 
+    def end_control(self) -> None:
+        """Ask the controller nothing more: the run has ended, and may be started again."""
+        self._controller.end()
+
     def disown(self, why: str) -> None:
         """Take no part any more, and touch nothing: this is a copy of the worker, after a fork."""
         self.groups.disown(why)

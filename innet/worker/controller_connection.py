@@ -34,6 +34,11 @@ class ControllerConnection:
         self._patience_s = patience_s
         self._lock = threading.Lock()
         self._is_away = False
+        self._has_ended = False
+
+    def end(self) -> None:
+        """Ask no more: the run has ended, and another of its name has a socket at the same path."""
+        self._has_ended = True
 
     def ask(self, method: str, *, patience_s: float | None = None, **params: Any) -> Any:
         """The controller's answer to ``method``.
@@ -46,6 +51,8 @@ class ControllerConnection:
         patience_s = self._patience_s if patience_s is None else patience_s
         deadline_s = time.monotonic() + patience_s
         while True:
+            if self._has_ended:
+                raise ControlError("the run of this process has ended")
             left_s = max(0.0, deadline_s - time.monotonic())
             try:
                 answer = self._client.request(method, timeout_s=min(_ASK_AGAIN_S, left_s), **params)

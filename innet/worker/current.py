@@ -43,6 +43,25 @@ def current_worker() -> Worker:
         return _worker
 
 
+def replace_worker() -> Worker | None:
+    """Open another worker, which the environment describes now, in place of this process's.
+
+    Hooks of :meth:`Worker.before_close` stay.
+
+    Returns:
+        The worker before, which the caller closes; ``None`` if it was not opened.
+
+    Raises:
+        InnetError: it cannot be opened; the worker before stays.
+    """
+    global _worker
+    with _lock:
+        if _worker is None:
+            return None
+        before, _worker = _worker, Worker.from_environment()
+        return before
+
+
 def close_worker() -> None:
     """Close this process's worker, if it was opened; the next use opens another.
 
@@ -59,6 +78,12 @@ def close_worker() -> None:
             closing.callback(worker.close)
             for hook in hooks:
                 closing.callback(hook)
+
+
+def end_control() -> None:
+    """See :meth:`Worker.end_control`, of this process's worker if it was opened."""
+    if _worker is not None:
+        _worker.end_control()
 
 
 def fail_worker(why: str, *, of_another: bool = False) -> None:

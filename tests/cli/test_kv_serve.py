@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import signal
@@ -117,6 +118,57 @@ def test_members_without_their_folder_say_so_in_a_sentence(folder: Path, registr
     assert "Name a folder that can be created" in failed.stderr
     assert "Traceback" not in failed.stderr
     assert "starting it anew" not in failed.stderr
+    assert processes_of(registry) == []
+
+
+def test_engines_join_again_when_the_launcher_was_killed(registry: Path, folder: Path) -> None:
+    text = FILE.replace("  folder: blocks\n", "").replace(
+        "  objects-url: file://{folder}/objects\n", ""
+    )
+    text = text.format(folder=folder).replace(", disk: 64MiB, objects: 64MiB", "")
+    (folder / "memory.yaml").write_text(text)
+    serve = ("kv", "serve", str(folder / "memory.yaml"), "--name", "again")
+    with contextlib.ExitStack() as stack:
+        first = stack.enter_context(started(*serve))
+        read_until(first, "innet down again")
+        one, other = (stack.enter_context(engine(folder, address="again")) for _ in range(2))
+        assert one.ask("put", 40) == "put 1"
+        first.kill()
+        first.wait(TIMEOUT_S)
+        while one.ask("put", 41) != "put 0":  # until it knows that the network has ended
+            pass
+        while other.ask("get", 42) != "none":
+            pass
+        second = stack.enter_context(started(*serve))
+        read_until(second, "innet down again")
+        number = 43
+        while one.ask("put", number) != "put 1":
+            number += 1
+        while other.ask("get", number) != "found":
+            pass
+        second.send_signal(signal.SIGINT)
+        assert second.wait(TIMEOUT_S) == 130
+    assert processes_of(registry) == []
+
+
+CRASHES = """
+import os, sys
+if "innet.kv.service.member" in sys.orig_argv:
+    print("the library is missing", flush=True)
+    os._exit(7)
+"""
+
+
+def test_a_member_that_crashes_again_and_again_ends_the_start_with_its_words(
+    registry: Path, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(CRASHES)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    failed = innet("kv", "serve", str(folder / "pool.yaml"), "--name", "crashing")
+    assert failed.returncode == 1
+    assert "has ended again and again before it had joined" in failed.stderr
+    assert "the library is missing" in failed.stderr
+    assert "Mend what it says, and serve the pool again" in failed.stderr
     assert processes_of(registry) == []
 
 

@@ -116,12 +116,15 @@ class AttachedJobs:
         controller: RemoteController,
         admission: JobAdmission,
         environments_of: EnvironmentsOf,
+        reserved: Collection[str] = (),
     ) -> None:
+        """``reserved``: nodes that are not for them."""
         self._network = network
         self._topology = network.topology
         self._controller = controller
         self._admission = admission
         self._environments_of = environments_of
+        self._reserved = reserved
         self._jobs: dict[str, _AttachedJob] = {}
         self._placing = asyncio.Lock()
         self._is_closed = False
@@ -308,7 +311,8 @@ class AttachedJobs:
             HostTaken: another job or rank has the host that a rank asks for.
             ControlError: there is no such host, or too few workers are free.
         """
-        taken = {
+        taken = dict.fromkeys(self._reserved, "it is reserved")
+        taken |= {
             host: f"job {known.job.name} has it"
             for known in self._controller.record().jobs.values()
             for host in known.job.hosts

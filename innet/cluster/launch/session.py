@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -84,7 +84,13 @@ class Session:
 
         async with Session(load_topology("star8"), mode="netns") as session:
             await session.run_workers([sys.executable, "train.py"], algorithm="ring")
+
+    Attributes:
+        reserved: nodes that no process of another launcher gets; set it before the context is
+            entered.
     """
+
+    reserved: Collection[str] = ()
 
     def __init__(
         self,
@@ -171,7 +177,11 @@ class Session:
             )
             await asyncio.to_thread(self._controller.watch_nodes)
             self._attached = AttachedJobs(
-                self.network, self._controller, self._admission, self._attached_environments
+                self.network,
+                self._controller,
+                self._admission,
+                self._attached_environments,
+                self.reserved,
             )
             stack.push_async_callback(self._attached.close)
             await stack.enter_async_context(
@@ -290,7 +300,9 @@ class Session:
 
             tell = partial(chosen.output or self._output, LAUNCHER_LABEL)
             controller, reachable = self._entered_controller(), self.network.until_reachable
-            return await Supervisor(controller, start, policy, tell, reachable).run(ranks)
+            supervisor = Supervisor(controller, start, policy, tell, reachable)
+            supervisor.on_given_up = chosen.on_given_up
+            return await supervisor.run(ranks)
 
     def _require_on_this_machine(self, ranks: Sequence[str]) -> None:
         """Check that the files of a timeline will be here."""

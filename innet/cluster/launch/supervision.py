@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from innet.cluster.control.remote import RemoteController
 from innet.cluster.emulation.processes import SupervisedProcess, end_processes
-from innet.cluster.session_client import RestartPolicy
+from innet.cluster.session_client import OnGivenUp, RestartPolicy
 from innet.errors import JobFailed
 
 _FAILURE_GRACE_S = 10.0
@@ -30,7 +30,13 @@ Tell = Callable[[str], None]
 
 
 class Supervisor:
-    """Runs one worker on each node until all have ended, as a :class:`RestartPolicy` says."""
+    """Runs one worker on each node until all have ended, as a :class:`RestartPolicy` says.
+
+    Attributes:
+        on_given_up: is called with the last process of a worker that is not restarted any more.
+    """
+
+    on_given_up: OnGivenUp | None = None
 
     def __init__(
         self,
@@ -135,6 +141,8 @@ class Supervisor:
     async def _lose(self, worker: SupervisedProcess) -> None:
         """Go on without a worker that is not restarted, or begin to end the job."""
         self._failed.append(worker)
+        if self.on_given_up is not None:
+            self.on_given_up(worker)
         if not self._policy.goes_on_without:
             self._deadline_s = self._deadline_s or time.monotonic() + _FAILURE_GRACE_S
         if self._policy.serve:

@@ -111,17 +111,20 @@ class BlockNetwork(Protocol):
 
     Methods are called in one event loop and never block it. A published block is offered before
     anything that is sent after the call.
-
-    Attributes:
-        node: this node.
-        tenant: the component that stands for the tenant in names.
-        most_kept_at_once: blocks that one request may ask to keep: its name and its answer have to
-            fit into a packet.
     """
 
-    node: str
-    tenant: str
-    most_kept_at_once: int
+    @property
+    def node(self) -> str:
+        """This node."""
+
+    @property
+    def tenant(self) -> str:
+        """The component that stands for the tenant in names."""
+
+    @property
+    def most_kept_at_once(self) -> int:
+        """Blocks that one request may ask to keep: its name and its answer have to fit into a
+        packet."""
 
     def members(self) -> Mapping[str, int]:
         """The nodes that offer memory to the pool, as known now, and how many bytes each.

@@ -112,6 +112,10 @@ class BlockPool:
                 self._replicating = asyncio.ensure_future(self._replicator.run())
             await self._node.store.start(f"{tenant_prefix(self._tenant)}/")
 
+    def serve_again(self) -> None:
+        """Serve this node's blocks over a network that has replaced the one before."""
+        self._node.served.serve_again()
+
     async def hand_over(self) -> int:
         """Copy this node's blocks to the members that are their homes after it has left.
 

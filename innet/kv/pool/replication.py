@@ -78,8 +78,12 @@ class Replicator:
         """
         self._node = node
         self._home = home
-        self._own = node.network.node
         self._paced_until_s = 0.0
+
+    @property
+    def _own(self) -> str:
+        """This node; a standing pool that is started again may have given another one."""
+        return self._node.network.node
 
     async def run(self) -> None:
         """Copy blocks again that have lost a home, until cancelled.

@@ -126,6 +126,18 @@ class ServedBlocks:
         if name not in self._publications:
             self._network.withdraw(name)
 
+    def serve_again(self) -> None:
+        """Serve what others hold or expect, over a network that has replaced the one before."""
+        for name, publication in self._publications.items():
+            served = publication.publishing
+            if served.done() and not served.cancelled() and served.exception() is None:
+                block = served.result()
+                if block is not None:
+                    again = self._network.publish_sealed(name, block)
+                    publication.publishing = asyncio.ensure_future(again)
+        for name in self._expected - set(self._publications):
+            self._network.expect(name)
+
     def close(self) -> None:
         """Stop serving; callers that wait for a publication receive an error."""
         self._is_closed = True

@@ -31,13 +31,16 @@ class StandingPool:
 
     Example::
 
-        async with Session(file.topology()) as session, StandingPool(session, file) as pool:
+        session = Session(file.topology())
+        pool = StandingPool(session, file)
+        async with session, pool:
             await pool.ended()
     """
 
     def __init__(self, session: Session, file: PoolFile) -> None:
-        """``session`` is entered before this."""
+        """``session`` is entered after this is made, and before this is entered."""
         self._session = session
+        session.reserved = self.seats  # an engine may wait for its pool
         self._file = file
         self._running: asyncio.Task[Any] | None = None
 
@@ -45,33 +48,40 @@ class StandingPool:
         """Start all members, and wait until each has joined.
 
         Raises:
-            EmulationError: members end before they have joined, or one cannot use its options.
+            EmulationError: one ends again and again before all have joined, or cannot use its
+                options.
         """
         path = self._session.network.run_dir / _OPTIONS_NAME
         write_private(path, written(self._file.members))
+        refused: asyncio.Future[EmulationError] = asyncio.Future()
+
+        def on_given_up(process: SupervisedProcess) -> None:
+            if not refused.done():
+                refused.set_result(_crash(process))
+
         options = WorkerOptions(
             hosts=self.seats,
             env={OPTIONS_VARIABLE: str(path)},
             restarts=RestartPolicy(serve=True),
             job_name=JOB_NAME,
+            on_given_up=on_given_up,
         )
         argv = (sys.executable, "-m", "innet.kv.service.member")
         self._running = asyncio.create_task(self._session.run_workers(argv, options))
         joining = asyncio.create_task(self._until_joined())
-        refused: asyncio.Future[SupervisedProcess] = asyncio.Future()
         seats = self.seats
 
         def on_exit(process: SupervisedProcess) -> None:
             is_refusal = process.label in seats and process.returncode == REFUSED
             if is_refusal and not refused.done():
-                refused.set_result(process)
+                refused.set_result(_refusal(process))
 
         self._session.network.processes.on_exit(on_exit)
         try:
             steps = (joining, refused, self._running)
             await asyncio.wait(steps, return_when=asyncio.FIRST_COMPLETED)
             if refused.done():
-                raise _refusal(refused.result())
+                raise refused.result()
             if not joining.done():
                 await self.ended()
             joining.result()
@@ -188,6 +198,14 @@ def _refusal(member: SupervisedProcess) -> EmulationError:
     host, _, _ = member.label.rpartition(".")
     why = member.tail[-1].removeprefix("error: ") if member.tail else member.describe_end()
     return EmulationError(f"the member of {host} cannot start: {why}")
+
+
+def _crash(member: SupervisedProcess) -> EmulationError:
+    host, _, _ = member.label.rpartition(".")
+    return EmulationError(
+        f"the member of {host} has ended again and again before it had joined. The last process, "
+        f"{member.failure_report()}\nMend what it says, and serve the pool again"
+    )
 
 
 def _component(options: Any) -> str:

@@ -20,6 +20,23 @@ pool:
     acme: {secret: acme.secret, memory: 16MiB}
 """
 
+PUTS_FOR_EVER = """
+import json, sys
+import numpy as np
+from innet.kv.names import BlockFamily, BlockKey
+from innet.kv.pool_member import PoolMember
+
+with PoolMember.open(**json.loads(sys.argv[1])) as member:
+    family = BlockFamily(member.tenant, "00ff", "raw", 0, 1)
+    number = homes = 0
+    while True:
+        number, before = number + 1, homes
+        key = BlockKey(family, number.to_bytes(32, "big"))
+        homes = member.run(member.blocks.put(key, np.full(5000, number % 256, np.uint8)))
+        if homes != before:
+            print("homes:", homes, flush=True)
+"""
+
 HAS_JOINED = """
 from innet.cluster.emulation.runs import find_run
 from innet.cluster.run_status import read_run_status
@@ -38,18 +55,23 @@ def write_pool(lab: Machines, network: str) -> str:
     return str(file)
 
 
+def options_of_engine(lab: Machines, machine: str, network: str | None = None) -> dict[str, str]:
+    """Options of a pool for an engine on a machine."""
+    token_file = str(lab.folder / machine / "token")
+    joined = {"address": lab.address, "token_file": token_file}
+    return {
+        **(joined if network is None else {"address": network}),
+        "tenant": "acme",
+        "secret": str(lab.folder / "acme.secret"),
+    }
+
+
 def engine(lab: Machines, machine: str, *commands: str, network: str | None = None) -> Program:
     """A process on a machine that attaches, and gets its commands by standard input.
 
     Without the network's name, it attaches by the address and the token with which it joined.
     """
-    token_file = str(lab.folder / machine / "token")
-    joined = {"address": lab.address, "token_file": token_file}
-    options = {
-        **(joined if network is None else {"address": network}),
-        "tenant": "acme",
-        "secret": str(lab.folder / "acme.secret"),
-    }
+    options = options_of_engine(lab, machine, network)
     lines = "\\n".join(commands)
     shell = f'printf "{lines}\\n" | exec "$@"'
     return lab.start(machine, "sh", "-c", shell, "sh", sys.executable, ENGINE, json.dumps(options))
@@ -94,7 +116,7 @@ async def test_engines_of_two_machines_share_blocks() -> None:
         assert "innet node join 10.0.0.1:4711" in refused.text
 
 
-async def test_a_launcher_that_is_killed_and_started_again_needs_nobody_else() -> None:
+async def test_machines_and_engines_join_a_launcher_that_is_started_again() -> None:
     async with machines(3) as lab:
         file = write_pool(lab, star(["h1", "h2"]))
         where = ("--listen", lab.address, "--token-file", str(lab.folder / "token"))
@@ -103,18 +125,24 @@ async def test_a_launcher_that_is_killed_and_started_again_needs_nobody_else() -
         await first.says("0 of")
         agents = [lab.join(machine, machine) for machine in ("h1", "h2")]
         await first.says("the blocks of acme on 2 hosts")
+        options = json.dumps(options_of_engine(lab, "h1"))
+        putter = lab.start("h1", sys.executable, "-c", PUTS_FOR_EVER, options)
+        await putter.says("homes: 1")
         kill(first)
         await first.ends()
+        await putter.says("homes: 0")
         second = lab.innet(*serve)
         await second.says("the blocks of acme on 2 hosts")
-        writer = engine(lab, "h1", "put 0")
-        assert await writer.ends() == 0, writer.text
+        await putter.says("homes: 1", 2)
         kill(second, signal.SIGTERM)  # as a service manager ends it
         await second.ends()
         third = lab.innet(*serve)
         await third.says("the blocks of acme on 2 hosts")
         for agent in agents:
             await agent.says("joined network prod", 3)
+        await putter.says("homes: 1", 3)
+        kill(putter, signal.SIGTERM)
+        await putter.ends()
         assert await lab.innet("h0", "down", "prod").ends() == 0
         assert [await agent.ends() for agent in agents] == [0, 0]
         assert not list(lab.folder.glob("token*")), "the next network has other keys"
