@@ -225,7 +225,7 @@ class StrategyError(InnetError):
 
 
 TIMEOUT_HINT = "timeout_s=, in PyTorch timeout=, or the setting collectives.timeout_s changes it"
-"""In the messages of :class:`DeadlineExceeded`."""
+"""How to change a timeout, in messages of :class:`DeadlineExceeded`."""
 
 
 class CollectiveError(InnetError, RuntimeError):

@@ -82,7 +82,7 @@ class TlvType:
 
 
 NDN_PORT = 6363
-"""Of UDP and TCP, assigned by IANA."""
+"""The UDP and TCP port of NDN, assigned by IANA."""
 NDN_ETHERTYPE = 0x8624
 
 NETWORK_PACKETS = (TlvType.INTEREST, TlvType.DATA)
@@ -104,7 +104,7 @@ class ComponentType:
 
 
 def _as_written(number: IntEnum) -> str:
-    """As the specifications write it, such as ``NoRoute``."""
+    """The name in the specifications, such as ``NoRoute``."""
     return number.name.title().replace("_", "")
 
 

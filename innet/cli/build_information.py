@@ -23,7 +23,7 @@ def version_text() -> str:
 
 
 def version_json() -> str:
-    """The same facts as one JSON object."""
+    """The version as one JSON object."""
     return json.dumps(_facts(), indent=2)
 
 

@@ -30,7 +30,7 @@ def is_recording_path(text: str) -> bool:
 
 
 def check_page(page: WebOptions) -> ServerOptions:
-    """Where to serve the page; raises what is wrong with the options or the installation."""
+    """Check the options and the installation; returns the options of the page's server."""
     for library in _LIBRARIES:
         extras.require(library, "the page of --web")
     from innet.observe.web.server import WebOptions as ServerOptions

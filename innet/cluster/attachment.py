@@ -38,7 +38,7 @@ _MAX_TIMEOUT_S = 1e9
 _SESSION_MARGIN_S = 30.0
 """Beyond the time for other ranks: the session admits the job, and tells who is missing."""
 _DETACH_TIMEOUT_S = 2.0
-"""For the session's reply; the host is given back without it, too."""
+"""Timeout of the session's reply. The host is released even without one."""
 _RECEIVE_BYTES = 1 << 16
 
 
@@ -374,7 +374,7 @@ _EXPECTED = {
     "host": "the name of a host; pass host=, or set INNET_HOST",
     "timeout_s": f"seconds above 0 and up to {_MAX_TIMEOUT_S:g}; pass timeout_s=",
 }
-"""Of an argument of :func:`attach`: what is valid, and where it comes from."""
+"""By argument of :func:`attach`: the valid values, and where they come from."""
 
 
 def _checked_request(**given: Any) -> AttachRequest:

@@ -268,7 +268,7 @@ closes the oldest connection whose request has not come."""
 _SILENCE_S = 10.0
 """After which a connection is closed when nothing comes, or the answer is not read."""
 _CLOSE_S = 1.0
-"""For a connection that was closed from here to end."""
+"""Time for a closed connection to end."""
 
 WsgiApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 

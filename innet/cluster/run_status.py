@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 ANSWER_TIMEOUT_S = 3.0
-"""For the answer of a node or of the controller."""
+"""Timeout of the answer of a node or the controller."""
 _PLANS_TIMEOUT_S = 5.0
 
 
@@ -52,7 +52,7 @@ class RunStatus(BaseModel):
     pools: list[dict[str, Any]]
     kernel_links: list[LinkStatus]
     read_at: dict[str, tuple[float, float]] = Field(default={}, exclude=True)
-    """By node, the times (monotonic) between which it read its counters."""
+    """The monotonic times between which each node read its counters."""
 
 
 class Overview(BaseModel):
@@ -153,7 +153,7 @@ def _with_parts(
 
 
 def _parts(prefix: str, nodes: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """By switch, what it says of the job or the pool with that prefix."""
+    """The counters of each switch for the job or pool with that prefix."""
     return {
         node: part
         for node, answer in nodes.items()

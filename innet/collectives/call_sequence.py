@@ -19,7 +19,7 @@ class _Thread(threading.local):
 
 
 class EarlierCalls:
-    """The calls since the last that every rank waited for, which the next such call compares.
+    """The calls since the last synchronising call, which the next one compares among ranks.
 
     A broadcast, reduce, gather or scatter waits for some ranks only, so that no rank may notice
     that two of them named different roots.
@@ -63,7 +63,7 @@ class EarlierCalls:
         self.add(f"{what} failed")
 
     def for_next(self, synchronising: bool = True) -> tuple[str, str]:
-        """What the next call compares with the other ranks', and what else its error is to list.
+        """The text that the next call compares among ranks, and the list for its error.
 
         The first is the calls, or the last of them and a digest with a list as the second.
         """
@@ -190,7 +190,7 @@ class CallSequence:
         return seq
 
     def disagree(self, error: MismatchError) -> None:
-        """Record that ranks made a call differently that does not wait for every rank.
+        """Record a disagreement about a call that does not wait for every rank.
 
         Ranks that did not wait cannot know. So the next call that all ranks wait for fails with
         the same error: here, and through this rank's contribution everywhere.

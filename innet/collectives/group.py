@@ -25,7 +25,7 @@ _SIGNATURE_BYTES: dict[Signature, int] = {
 }  # fmt: skip
 _MAX_KIND = "allgather.f8e4m3fn.4294967296.root1023"
 _HEADER_BYTES = 4
-"""Of an element that is as long as a packet."""
+"""Type and length of a TLV element that is as long as a packet."""
 _META_INFO_BYTES = 2 + 4 + 8 + 10 + 2 + _core.MAX_EARLIER_CALLS + 6
 """MetaInfo with FreshnessPeriod, FinalBlockId, TensorElements, EarlierCalls, SegmentsReceived."""
 _NUMBERS_BYTES = 2 * (2 + 4)

@@ -145,7 +145,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Of a piece of work that all ranks did together.
+    """The cost of work that all ranks did together.
 
     Attributes:
         seconds: wall time of the rank that took longest.

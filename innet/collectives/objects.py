@@ -26,7 +26,7 @@ from innet.security import node_certificate_name
 T = TypeVar("T")
 
 PACKET_OVERHEAD_BYTES = 128
-"""Of a packet with a full segment of a tensor: packets of objects are no larger."""
+"""Overhead of a packet with a full segment; packets of objects have no more."""
 
 ObjectData = Array | bytes | bytearray | memoryview
 """Publishable data: an array, or any object with the buffer protocol."""

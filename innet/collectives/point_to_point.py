@@ -105,11 +105,11 @@ class _Incoming:
     def __init__(self) -> None:
         self._next: dict[int, int] = {}
         self._open: dict[int, set[int]] = {}
-        """By tag, lower numbers than the next that have no receipt: a receive may wait for them."""
+        """By tag, numbers below the next without a receipt; a receive may wait for them."""
         self._given_back: dict[int, set[int]] = {}
-        """Those among them that no receive waits for."""
+        """By tag, the open numbers that no receive waits for."""
         self._latest: dict[int, tuple[float, int]] = {}
-        """By tag, the one that was used last at the end: when, and the highest confirmed number."""
+        """By tag, its last use and its highest confirmed number; the latest tag is last."""
 
     def take(self, tag: int) -> int:
         """The number of the oldest message with that tag that no receive has, or waits for."""

@@ -203,7 +203,7 @@ class Inbox:
         self._record_bytes = record_bytes
         self._alarm = Alarm(background, self._ask_again)
         self._awaited: dict[int, tuple[int, int]] = {}
-        """By peer: the number of the awaited record, and the operation that fetches it."""
+        """The number of the awaited record of each peer, and the operation that fetches it."""
         self._unreachable: set[int] = set()
 
     def open(self, peers: int, on_record: OnRecord, on_mismatch: OnMismatch | None = None) -> None:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 _OPERATIONS_PER_S = 156e12
 _WEIGHT = 0.25
-"""Of the latest measurement in the running average."""
+"""Weight of the latest measurement in the running average."""
 _FORGOTTEN_AFTER_S = 10.0
 
 

@@ -41,7 +41,7 @@ def _from_hex(value: object) -> object:
 BlockHash = Annotated[
     bytes, BeforeValidator(_from_hex), PlainSerializer(bytes.hex, when_used="json")
 ]
-"""Of a block; hexadecimal in JSON."""
+"""The hash of a block; hexadecimal in JSON."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ class Joined(LineMessage):
     team: str
     rank: int = 0
     version: str = ""
-    """Of the measured program, such as "PyTorch 2.13.0"."""
+    """Version of the measured program, such as "PyTorch 2.13.0"."""
 
 
 class Prepare(LineMessage):

@@ -20,7 +20,7 @@ _BACKLOG = 256
 _RECEIVE_BYTES = 1 << 16
 _SEND_BYTES = 1 << 18
 _RESERVE_TIMEOUT_S = 0.5
-"""For a client that is served with the last descriptor: all others wait for it."""
+"""Timeout of a client that is served with the last descriptor: all others wait for it."""
 _NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 
 

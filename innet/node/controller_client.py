@@ -17,10 +17,10 @@ from innet.errors import ControlError
 from innet.node.requests import RequestSender, Wait
 
 CONTROLLER_SOCKET_NAME = "controller.ctl"
-"""In the directory of its run."""
+"""The controller's socket in the directory of its run."""
 
 _NEEDED_DESCRIPTORS = 8
-"""For a socket, and for ZeroMQ's own when it is the first."""
+"""Descriptors for a socket, and for ZeroMQ's own ones when it is the first."""
 
 
 class _Context(zmq.Context["zmq.Socket[bytes]"]):

@@ -163,7 +163,7 @@ def _is_socket_of(channel: SocketChannel) -> bool:
 
 _HEADER_BYTES: Final = 4096
 _RING_BYTES: Final = 2 << 20
-"""Of each direction; memory is taken only for what packets have touched of it."""
+"""Ring of each direction; only the part that packets have touched uses memory."""
 _SEALS: Final = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from innet.security.keys import JobTrust, Key
 
 MAX_WEIGHT: Final = 1000
-"""Of a job or a pool, as switches accept it."""
+"""Largest weight of a job or pool that switches accept."""
 MAX_ANNOUNCED_PREFIXES = 4096
 """Maximum number of prefixes of a node that are announced to the others."""
 _MAX_LABEL_SIZE = 32
@@ -77,11 +77,11 @@ class NodeReading(_Message):
     """Since the start of the node."""
     cpu_s: float
     sent_bytes: dict[str, int] = {}
-    """By neighbour."""
+    """Bytes sent, by neighbour."""
     received_bytes: dict[str, int] = {}
     slots: int = 0
     slots_in_use: dict[str, int] = {}
-    """By prefix of a job."""
+    """Slots in use, by prefix of a job."""
     late: tuple[str, ...] = ()
     """The ranks that its operations wait for, as ``producer_label`` says them."""
 
@@ -108,7 +108,7 @@ class RuleMessage(_Message):
     """(interval, node that answers for it)."""
     primary: bool
     ahead_to: list[str] = []
-    """By shard, the node to which the sum goes before it is requested, or empty."""
+    """The node to which the sum is sent ahead, by shard; empty: none."""
 
 
 def job_of(prefix: str) -> str:

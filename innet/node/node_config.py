@@ -32,7 +32,7 @@ NODE_CONFIG_VARIABLE = "INNET_NODE_CONFIG"
 IP_UDP_HEADER_BYTES = 28
 """IPv4 header without options and UDP header: what a link's MTU loses to them."""
 IPV6_UDP_HEADER_BYTES = 48
-"""The same of IPv6, without extension headers."""
+"""Bytes of the IPv6 and UDP headers, without extension headers."""
 
 
 class _Model(BaseModel):

@@ -9,7 +9,7 @@ from innet.topology import Link, Topology
 from innet.topology.routes import Ends, Routes
 
 NextHops = Mapping[str, Mapping[str, int]]
-"""For each node, from each other node's name to the index of the face towards it."""
+"""By node and destination, the index of the face towards the destination."""
 
 
 @dataclass(frozen=True)

@@ -183,7 +183,7 @@ _AUTOGROUP = Path("/proc/self/autogroup")
 _SWITCH_PRIORITY = 3
 _HOST_PRIORITY = 2
 _THREAD_NICENESS = -10
-"""Of network threads in a program's process, in all modes."""
+"""Niceness of network threads in a program's process, in all modes."""
 
 
 def prefer_this_process() -> None:

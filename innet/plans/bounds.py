@@ -86,7 +86,7 @@ def shard_bytes(plan: Plan, size_bytes: int, segment_bytes: int | None) -> list[
 
 
 def shares_of(shards: int, size_bytes: int, segment_bytes: int | None) -> list[float]:
-    """As :func:`shard_bytes`, for a number of shards."""
+    """The share of each of ``shards`` in ``size_bytes``; see :func:`shard_bytes`."""
     if segment_bytes is None:
         return [size_bytes / shards] * shards
     whole, rest_bytes = divmod(size_bytes, segment_bytes)
@@ -110,7 +110,7 @@ def link_bytes(plan: Plan, routes: Routes, shares_bytes: list[float]) -> dict[Di
 def folded_link_bytes(
     folded: FoldedPlan, routes: Routes, shares_bytes: list[float]
 ) -> dict[DirectedLink, float]:
-    """As :func:`link_bytes`, with the links within racks."""
+    """Bytes on each link, also on those within racks; see :func:`link_bytes`."""
     total = link_bytes(folded.plan, routes, shares_bytes)
     all_bytes = sum(shares_bytes)
     for switch, rack in folded.racks.items():

@@ -108,9 +108,9 @@ class _Way(NamedTuple):
 
     hops: tuple[_Hop, ...]
     delay_s: float
-    """Of all links: what a request takes."""
+    """Sum of the delays of all links: the time of a request."""
     byte_s: float
-    """Of all links."""
+    """Sum of the seconds per byte of all links."""
 
     def answer_s(self, segment_bytes: float) -> float:
         """From when the node has a segment until the asker has it."""

@@ -44,7 +44,7 @@ class FoldedPlan:
     _ahead: frozenset[Placed] | None = None
 
     def arriving_ahead(self, routes: Routes) -> frozenset[Placed]:
-        """As :meth:`Plan.arriving_ahead`, found once."""
+        """The result of :meth:`Plan.arriving_ahead`, computed once."""
         if self._ahead is None:
             self._ahead = self.plan.arriving_ahead(routes)
         return self._ahead

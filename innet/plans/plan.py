@@ -105,7 +105,7 @@ class Plan:
 
     @cached_property
     def expressions(self) -> Mapping[Interval, tuple[Interval, ...]]:
-        """By interval that some rule makes, its operands from left to right."""
+        """The operands of each interval that a rule makes, from left to right."""
         return {rule.interval: tuple(o.interval for o in rule.operands) for rule in self.rules}
 
     @cached_property
@@ -190,7 +190,7 @@ class Plan:
         return tuple(begun)
 
     def _first_sums(self, node: str) -> dict[Interval, Interval]:
-        """For each sum of ``node``, the first one that the node makes for it: maybe itself."""
+        """The first sum that ``node`` makes for each of its sums, which can be the sum itself."""
         first: dict[Interval, Interval] = {}
         for rule in self.primary_rules(node):  # operands before their sums
             own = (o.interval for o in rule.operands if o.node == node)

@@ -48,7 +48,7 @@ class ProcessorModel:
         self.costs = costs
         self._routes = routes
         self._walks: dict[int, _Walk] = {}
-        """By identity of the folded plan, which they keep."""
+        """Walks by the identity of their folded plan."""
 
     def time_s(self, parts: Sequence[Part], segment_bytes: int, load: Load = NO_LOAD) -> float:
         """Seconds that the processors need at least for the shards of ``parts`` together.

@@ -60,7 +60,7 @@ class JobSecret(BaseModel):
 
     @classmethod
     def new(cls, signature: Signature) -> JobSecret | None:
-        """For a new job; ``None`` where segments are signed without a shared key."""
+        """A new secret; ``None`` if segments are signed without a shared key."""
         if signature not in SHARED_KEY_BYTES:
             return None
         return cls(signature=signature, secret=secrets.token_bytes(32).hex())

@@ -233,7 +233,7 @@ def is_signed_by(public: str, message: bytes, signature: bytes) -> bool:
 
 
 CERTIFICATES_SUFFIX = ".certificates"
-"""Of the file in the run directory that is called after the job, with all of them."""
+"""Suffix of the file with all certificates of a job, in the run directory."""
 
 
 def save_packets(path: Path, packets: Iterable[bytes]) -> None:

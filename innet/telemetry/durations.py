@@ -10,7 +10,7 @@ DURATION_BOUNDS_S: Final = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 """Upper bounds of the buckets; one more bucket counts longer durations."""
 
 AGE_BOUNDS_S: Final = (1.0, 10.0, 60.0, 600.0, 3600.0, 21600.0, 86400.0)
-"""The same for ages."""
+"""Upper bounds of the buckets of ages."""
 
 
 @dataclass

@@ -172,12 +172,12 @@ class PoolCounters(_Message):
     model: str
     """Its name, where the program gives one."""
     hits: dict[str, int]
-    """By place."""
+    """Hits, by place."""
     misses: dict[str, int]
-    """By cause."""
+    """Misses, by cause."""
     looked_up: int
     found: int
-    """Of the blocks looked up."""
+    """How many of the blocks looked up were found."""
     loaded_bytes: int
     stored: int
     stored_bytes: int
@@ -212,9 +212,9 @@ class NodeCounters(_Message):
     endpoint: Counters
     links: tuple[FaceCounters, ...]
     pools: tuple[PoolCounters, ...] = ()
-    """Of a host whose process has joined pools of KV blocks."""
+    """The pools of KV blocks that the host's process has joined."""
     commands_refused: dict[str, int]
-    """By reason."""
+    """Refused commands, by reason."""
     events_dropped: int
     """Events that were never published, because the broker was away for too long."""
 
@@ -239,7 +239,7 @@ class CommandReply(_Message):
     run: str
     node: str
     number: int | None
-    """Of the command; ``None`` when it could not be read."""
+    """The command's number; ``None`` when it could not be read."""
     accepted: bool
     message: str
     result: JsonValue = None

@@ -46,7 +46,7 @@ class Relay:
 
     @property
     def url(self) -> BrokerUrl:
-        """Where programs find the broker."""
+        """The URL by which programs reach the broker."""
         return self._url
 
     async def __aenter__(self) -> Self:

@@ -111,7 +111,7 @@ class Topology(Part):
 
     @cached_property
     def workers_of(self) -> Mapping[str, tuple[str, ...]]:
-        """For the node of each host with several workers, the workers in rank order."""
+        """The workers of each host with several, in rank order, by the host's node."""
         host_of = {link.a.node: link.b.node for link in self.links if link.in_memory}
         workers: dict[str, list[str]] = {}
         for worker in self.hosts:
@@ -121,13 +121,13 @@ class Topology(Part):
 
     @cached_property
     def machine_of(self) -> Mapping[str, str]:
-        """For each node the machine that it runs on: its host's node for a worker, or itself."""
+        """The machine that each node runs on: its host's node for a worker, otherwise itself."""
         of_workers = {w: host for host, workers in self.workers_of.items() for w in workers}
         return {name: of_workers.get(name, name) for name in self.nodes}
 
     @cached_property
     def placement(self) -> Mapping[str, str]:
-        """For each node the machine of a cluster that it is on; workers are where their host is."""
+        """The cluster machine of each node; workers are on the machine of their host."""
         return {name: self._placed_on(machine) for name, machine in self.machine_of.items()}
 
     def nodes_placed_on(self, machine: str) -> tuple[str, ...]:
@@ -163,7 +163,7 @@ class Topology(Part):
 
     @cached_property
     def links_of(self) -> Mapping[str, Mapping[str, Link]]:
-        """For each node, its links by the neighbour that they lead to."""
+        """The links of each node, by neighbour."""
         links: dict[str, dict[str, Link]] = {name: {} for name in self.nodes}
         for link in self.links:
             u, v = link.nodes

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import networkx as nx
 
 MEMORY: Final = "memory"
-"""In the place of the rate of a link within a host."""
+"""Shown in place of the rate of a link within a host."""
 
 
 def counts(topology: Topology) -> str:

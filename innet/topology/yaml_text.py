@@ -181,7 +181,7 @@ def _link_settings(link: Link) -> dict[str, Any]:
 
 
 def _most_common(links: Sequence[Link]) -> dict[str, Any]:
-    """For each setting the value that most links have. ``mark`` is left out: it has no "unset"."""
+    """The most common value of each link setting, without ``mark``, which cannot be unset."""
     return {
         key: Counter(_link_settings(link)[key] for link in links).most_common(1)[0][0]
         for key in _UNWRITTEN

@@ -97,7 +97,7 @@ def _watched(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 _UNKNOWN = "unknown"
-"""In place of the group of a call."""
+"""Placeholder for the group of a call."""
 
 
 def _group_meant(name: str, given: Any) -> object:

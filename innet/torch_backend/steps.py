@@ -380,7 +380,7 @@ class StepBuilder:
         ]
 
     def fail_alltoall(self, error: BaseException) -> None:
-        """In place of the messages of :meth:`alltoall`."""
+        """Send ``error`` in place of the messages of :meth:`alltoall`."""
         for peer in range(self._size):
             if peer != self._rank:
                 self._communicator.fail_send(peer, ALLTOALL_TAG, error)

@@ -139,7 +139,7 @@ _TYPES_OF_NUMPY = frozenset(
     {torch.float32, torch.float64, torch.float16, torch.int8, torch.int16, torch.int32, torch.int64}
 )
 _SHORT_BYTES = 64 << 10
-"""Of tensors that a blocking call sums while its thread runs the node, as the node's own limit."""
+"""Largest tensors that a blocking call sums on its own thread; equals the node's limit."""
 
 _reducible: set[tuple[torch.dtype, str]] = set()
 """Types and operators that were checked before: a check takes as long as a small operation."""

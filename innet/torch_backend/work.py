@@ -249,7 +249,7 @@ class CollectiveWork(Work):
         return True
 
     def synchronize(self) -> None:
-        """As :meth:`wait`, which also makes the current stream wait for copies to a device."""
+        """Wait like :meth:`wait`, and let the current stream wait for copies to a device."""
         self.wait()
 
     @not_compiled

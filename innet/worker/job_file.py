@@ -43,7 +43,7 @@ class JobFile(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     name: str
-    """As its names begin, and as records and events call it: ``train.1``."""
+    """The job's name as prefix of its names, and in records and events: ``train.1``."""
     ranks: tuple[str, ...]
     """Node of each rank."""
     topology: str
@@ -62,7 +62,7 @@ class JobFile(BaseModel):
     certificates: Path
     """File of the job's certificates, which its nodes serve."""
     on_worker_death: OnDeath = "abort"
-    """For groups that do not choose."""
+    """The policy of groups that do not choose one."""
     processor: ProcessorCosts | None = None
     """Costs of work on the nodes, by which ``auto`` chooses; ``None``: only links take time."""
 

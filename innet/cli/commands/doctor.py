@@ -21,7 +21,7 @@ EXAMPLES = options.examples(
 
 _BRIEF_S = 1.0
 _LONG_S = 8.0
-"""In half of it a slow link carries many times what its queue holds."""
+"""Time of a longer observation; in half of it a slow link carries many times its queue."""
 
 
 def doctor(

@@ -58,7 +58,7 @@ class ControllerConfig(BaseModel):
     agents: dict[str, Path] = {}
 
     def processes_elsewhere(self) -> dict[str, Processes]:
-        """By node on another machine, that machine's processes."""
+        """The processes of other machines, by node."""
         machines = {name: MachineProcesses(name, agent) for name, agent in self.agents.items()}
         return {node: machines[machine] for node, machine in self.machines.items()}
 

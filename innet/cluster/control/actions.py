@@ -27,9 +27,9 @@ Message: TypeAlias = tuple[str, Mapping[str, Any]]
 """A method of a node, and its parameters."""
 
 SEND_TIMEOUT_S = 2.0
-"""For messages whose loss is harmless: the node is lost too, or is updated when it returns."""
+"""Timeout of messages whose loss is harmless: a node that missed one is updated when it returns."""
 REQUEST_TIMEOUT_S = 10.0
-"""For messages whose loss fails the request that they are part of."""
+"""Timeout of messages whose loss fails their request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ class Deliver:
 
 
 Outcomes: TypeAlias = Mapping[str, Sequence[MessageOutcome]]
-"""By node, the outcomes of its messages."""
+"""The outcomes of messages, by node."""
 
 _Result = TypeVar("_Result")
 Operation: TypeAlias = Generator[Deliver, Outcomes, _Result]

@@ -42,7 +42,7 @@ from innet.settings import Settings
 from innet.topology import Topology
 
 _REPORT_TIMEOUT_S = 1.0
-"""For the report of a worker to a controller that was started again."""
+"""Timeout of a worker's report to a restarted controller."""
 
 
 class Controller:
@@ -142,7 +142,7 @@ class Controller:
             "restore_switch": network.restore_switch,
             "watch_nodes": lambda: network.watch(self._now_s),
         }
-        """By name, what workers, nodes, the launcher and displays may request."""
+        """The requests of workers, nodes, the launcher and displays, by name."""
         if record.generation > 0:
             self._operations.add(lambda: self._resume(record))
 

@@ -101,7 +101,7 @@ class GroupKeys:
         return self._authority.seal(epoch, credentials, node, public).hex()
 
     def _names(self, group: Group) -> Mapping[str, Sequence[str]] | None:
-        """By node, what its key may sign in the group; ``None``: each everything."""
+        """The names that each node's key may sign in the group; ``None``: all names."""
         policy = self._policies.get(group.job)
         if policy is None:
             return None

@@ -99,7 +99,7 @@ class Group:
 
 
 def disagreement(group: Group, algorithm: str, ranks: Sequence[str], node: str) -> str:
-    """Which ranks called :func:`innet.init` with which arguments, where these differ."""
+    """Describes the differing arguments of :func:`innet.init` by rank."""
     differing = {
         "algorithm": (algorithm, group.algorithm),
         "nodes": (",".join(ranks), ",".join(group.ranks)),

@@ -49,7 +49,7 @@ class GroupRegistry:
         self.load_beside: Callable[[str], Load] = lambda _job: NO_LOAD
         """What others than a job use of the network, for the plans of its next group."""
         self._disagreements: dict[tuple[str, str], str] = {}
-        """By a group's name and a node that has not been informed yet."""
+        """Disagreements by group and node; a node is removed once it is informed."""
         self._failed_joins: dict[tuple[str, str], GroupFailure] = {}
         """Likewise, of groups that failed while the node waited for others to join."""
 
@@ -70,7 +70,7 @@ class GroupRegistry:
     def admit(
         self, group: str, algorithm: str, ranks: tuple[str, ...], node: str
     ) -> Operation[Group]:
-        """As :meth:`join`, with the group itself as the result, for a driver in this process."""
+        """Join like :meth:`join`, and return the group itself to a driver in this process."""
         if (why := self._disagreements.pop((group, node), None)) is not None:
             raise ControlError(why)
         known = self._group_of(group, node)
@@ -271,7 +271,7 @@ class GroupRegistry:
         return group
 
     def failures(self) -> dict[str, str]:
-        """By failed node, the reason; in the order of the failures."""
+        """The reasons of failed nodes, in the order of the failures."""
         return dict(self._failed)
 
     def ended(self) -> list[str]:
@@ -311,7 +311,7 @@ class GroupRegistry:
         ]
 
     def describe_plans(self) -> list[dict[str, Any]]:
-        """By group, its ranks and plans: as made, and as placed now."""
+        """The ranks and plans of each group: as planned, and as placed now."""
         return [
             {
                 "ranks": list(group.ranks),

@@ -111,7 +111,7 @@ class HostProcesses:
         return present is not None and present.incarnation == incarnation
 
     def detach(self, node: str, incarnation: int) -> Operation[None]:
-        """That process has closed its worker, and has left its groups; it may go on without."""
+        """Record that a process closed its worker and left its groups; the process may continue."""
         if self.is_current(node, incarnation):
             del self._processes[node]
             self._outbox.put(Unwatch(node))
@@ -211,6 +211,6 @@ class HostProcesses:
         yield from self._pools.open(node, PoolReport.model_validate(told))
 
     def leave_pool(self, node: str, incarnation: int, tenant: str) -> Operation[None]:
-        """That process is no longer a member of the tenant's pool."""
+        """Remove a process from the tenant's pool."""
         if self.is_current(node, incarnation):
             yield from self._pools.leave(node, tenant)

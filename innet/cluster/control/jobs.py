@@ -101,7 +101,7 @@ class LaunchRecord(_Document):
 
 
 class JobRegistry:
-    """Which job has which hosts."""
+    """Assigns hosts to jobs."""
 
     def __init__(self, hosts: Sequence[str]) -> None:
         self._all_hosts = tuple(hosts)

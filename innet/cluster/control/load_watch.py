@@ -17,9 +17,9 @@ Traffic = Mapping[DirectedLink, float]
 """Bits a second by directed link."""
 
 _LEAST_SHARE = 0.02
-"""Of a link or a processor: smaller uses are not counted as load."""
+"""The least share of a link or processor that counts as load."""
 _LATE_WEIGHT = 0.2
-"""Of the latest reading in the part of the time in which a host is late."""
+"""Weight of the latest reading in the average share of time in which a host is late."""
 _OWN_BPS = 1e5
 """A job that sends less has no measurable share of the links."""
 

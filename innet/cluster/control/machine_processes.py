@@ -195,12 +195,11 @@ class _MachineProcess:
 
     @property
     def identity(self) -> ProcessIdentity:
-        """As the agent has found it."""
+        """The identity that the agent reported."""
         return self._watching.result().identity
 
     @property
     def is_supervised(self) -> bool:
-        """See :class:`WatchedProcess`."""
         return self._watching.result().is_supervised
 
     async def opened(self) -> Watching:
@@ -225,15 +224,12 @@ class _MachineProcess:
         self._request.add_done_callback(ended)
 
     def has_ended(self) -> bool:
-        """See :class:`WatchedProcess`."""
         return self.is_known_ended
 
     def kill(self) -> None:
-        """See :class:`WatchedProcess`."""
         self._machine.kill(self.identity)
 
     def close(self) -> None:
-        """See :class:`WatchedProcess`."""
         self._machine.forget(self)
         self._request.cancel()
         self._client.close()

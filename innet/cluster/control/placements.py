@@ -86,7 +86,7 @@ class LiveTopology:
         return next_hops(self._topology, self.lost, self.cut)
 
     def distance(self, node: str, towards: str) -> int:
-        """As :meth:`innet.topology.routes.Routes.distance`, over the live network."""
+        """The distance of two nodes over the live network; see :meth:`Routes.distance`."""
         return self._routes.distance(node, towards)
 
     @cached_property
@@ -94,7 +94,7 @@ class LiveTopology:
         return Routes(self._topology, self.lost, self.cut)
 
     def place(self, plan: Plan) -> Plan:
-        """Where the sums of ``plan``, made for the whole network, are made now."""
+        """``plan``, made for the whole network, with its sums on live nodes."""
         return place_without(plan, self._topology, self.lost, self.cut)
 
     @cached_property
@@ -187,7 +187,7 @@ class Placements:
         self._pools = tuple(pools)
 
     def place(self, plans: Mapping[str, Plan]) -> dict[str, Plan]:
-        """Where the sums of ``plans``, made for the whole network, are made now."""
+        """``plans``, made for the whole network, with their sums on live nodes."""
         return {prefix: self.live.place(plan) for prefix, plan in plans.items()}
 
     def install(self, plans: Mapping[str, Plan], keys: MessagesTo) -> Operation[None]:

@@ -27,9 +27,9 @@ from innet.security.keys import Key
 class _Pool:
     key: Key
     members: dict[str, PoolReport] = field(default_factory=dict)
-    """By node, its part in the pool."""
+    """The memory that each node offers to the pool."""
     shares: dict[str, float] = field(default_factory=dict)
-    """By node, the part of its capacity that counts, because others use its links."""
+    """The share of each node's capacity that counts: less where others use its links."""
 
     @property
     def weight(self) -> int:
@@ -38,7 +38,7 @@ class _Pool:
 
     @property
     def replicas(self) -> int:
-        """As its members count them."""
+        """The number of replicas that all members agree on."""
         return next(iter(self.members.values())).replicas
 
 

@@ -83,18 +83,15 @@ class LocalProcess:
         self._is_watched = True
 
     def has_ended(self) -> bool:
-        """See :class:`WatchedProcess`."""
         poller = select.poll()
         poller.register(self._pidfd, select.POLLIN)
         return bool(poller.poll(0))
 
     def kill(self) -> None:
-        """See :class:`WatchedProcess`."""
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
 
     def close(self) -> None:
-        """See :class:`WatchedProcess`."""
         if self._is_watched:
             asyncio.get_running_loop().remove_reader(self._pidfd)
         os.close(self._pidfd)

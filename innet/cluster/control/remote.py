@@ -65,7 +65,6 @@ class RemoteController:
         weight: int = 1,
         ranks: int | None = None,
     ) -> Job:
-        """As the controller's method."""
         wanted = None if hosts is None else list(hosts)
         answer = self._ask("admit_job", name=name, hosts=wanted, weight=weight, ranks=ranks)
         job = _job_adapter.validate_python(answer)
@@ -75,33 +74,28 @@ class RemoteController:
         return job
 
     def open_job(self, job: Job, keys: JobTrust, groups: GroupKeySource) -> None:
-        """As the controller's method."""
         known = KnownJob(job=job, keys=keys, groups=groups)
         with self._lock:
             self._record.jobs[job.name] = known
         self._ask("open_job", **known.model_dump())
 
     def close_job(self, job: Job) -> None:
-        """As the controller's method."""
         with self._lock:
             self._record.forget(job)
         self._tell("close_job", job=_job_adapter.dump_python(job))
 
     def fail(self, node: str, why: str) -> None:
-        """As the controller's method."""
         with self._lock:
             self._record.failed.setdefault(node, why)
         self._tell("fail_node", node=node, why=why)
 
     def lose(self, node: str, why: str) -> None:
-        """As the controller's method."""
         with self._lock:
             self._record.failed.setdefault(node, why)
             self._record.gone[node] = why
         self._tell("lose_node", node=node, why=why)
 
     def end(self, node: str) -> None:
-        """As the controller's method."""
         with self._lock:
             self._record.gone[node] = ""
         self._tell("end_node", node=node)
@@ -126,7 +120,6 @@ class RemoteController:
         return Load.model_validate(answer["load"]), frozenset(answer["out_of_reach"])
 
     def lose_switch(self, switch: str, why: str, *, returns: bool) -> None:
-        """As the controller's method."""
         message = f"the network routes round {switch}: {why}"
         report("switch_lost", message, node=switch, returns=returns, why=why)
         with self._lock:
@@ -134,14 +127,12 @@ class RemoteController:
         self._tell("lose_switch", switch=switch, why=why, returns=returns)
 
     def restore_switch(self, switch: str) -> None:
-        """As the controller's method."""
         report("switch_restored", f"sums and routes return to {switch}", node=switch)
         with self._lock:
             self._record.lost.pop(switch, None)
         self._tell("restore_switch", switch=switch)
 
     def watch_nodes(self) -> None:
-        """As the controller's method."""
         with self._lock:
             self._record.watches = True
         self._ask("watch_nodes")

@@ -28,9 +28,9 @@ from innet.topology import Topology
 from innet.topology.routes import Routes
 
 _SIZE_BYTES = 1 << 20
-"""Of the allreduce whose time is compared."""
+"""Size of the allreduce whose time is compared."""
 _NOTED_SHARE = 0.1
-"""Of a link or processor: where others use less, no other trees are compared."""
+"""Least use of a link or processor by others for which other trees are compared."""
 
 
 @dataclass(slots=True)

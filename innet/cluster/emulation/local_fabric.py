@@ -61,7 +61,7 @@ class Fabric(ABC):
         return None
 
     def namespace_paths(self) -> dict[str, str]:
-        """For each node with a network namespace of its own, a path that ``nsenter`` takes."""
+        """A path for ``nsenter`` for each node with its own network namespace."""
         return {}
 
     @abstractmethod

@@ -397,7 +397,7 @@ class Network:
         )
 
     def socket_path(self, name: str) -> Path:
-        """Where a socket of the run is."""
+        """The path of a socket of the run."""
         path = self.run_dir / name
         length = len(os.fsencode(path))
         if length > _MAX_SOCKET_PATH_BYTES:

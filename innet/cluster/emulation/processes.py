@@ -78,7 +78,7 @@ class ProcessSpec:
     stdin: int | None = None
     """Descriptor of its standard input; ``None``: empty."""
     files: tuple[Path, ...] = ()
-    """Of the run's directory, which it reads beside those that its environment names."""
+    """Files of the run that the process reads, besides those named in its environment."""
 
 
 class _LineReader:
@@ -172,7 +172,7 @@ class SupervisedProcess:
 
     @property
     def place(self) -> str:
-        """Where users find the process: ``pid 4711``."""
+        """The process as shown to users: ``pid 4711``."""
         return f"pid {self.identity.pid}"
 
     def describe_end(self) -> str:

@@ -142,7 +142,7 @@ def control_socket_name(node: str) -> str:
 
 
 def ndn_socket_name(node: str) -> str:
-    """Where NDN programs connect to ``node``, in the directory of its run."""
+    """The file name of the socket through which NDN programs connect to ``node``."""
     return f"{node}.ndn"
 
 
@@ -176,7 +176,7 @@ class RunRecord(BaseModel):
     """Whether the run stays until it is taken down, and does not belong to one job."""
     processes: tuple[RecordedProcess, ...] = ()
     namespaces: dict[str, str] = {}
-    """For each node with a network namespace, a path for ``nsenter --net=``, while it lives."""
+    """A path for ``nsenter --net=`` for each node with a namespace, valid while it lives."""
 
     @property
     def topology_path(self) -> Path:

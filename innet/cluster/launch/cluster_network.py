@@ -301,7 +301,7 @@ class ClusterNetwork(Network):
         return self._options.token_file is not None and self._options.starter is None
 
     def _identity(self) -> LauncherIdentity:
-        """That of the last launcher of the network, unless the network was taken down."""
+        """The identity of the network's last launcher, unless the network was taken down."""
         if self._has_lasting_token:
             return LauncherIdentity.kept(self._token_path, self.run_id, self.other_machines)
         return LauncherIdentity.made(self.run_id, self.other_machines)

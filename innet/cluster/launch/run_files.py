@@ -50,15 +50,15 @@ class RunFiles:
         return self._network.run_dir / f"{job.name}{CERTIFICATES_SUFFIX}"
 
     def node_variables(self) -> dict[str, str]:
-        """Where every node finds the settings."""
+        """Variables that name the settings file, for every node."""
         return {SETTINGS_VARIABLE: str(self._network.settings_path), "PYTHONUNBUFFERED": "1"}
 
     def switch_variables(self, switch: str) -> dict[str, str]:
-        """Where a switch finds the settings and its keys."""
+        """Variables that name the settings and keys of a switch."""
         return {**self.node_variables(), KEYS_VARIABLE: str(self.keys_path(switch))}
 
     def worker_variables(self, node: str, job_path: Path) -> dict[str, str]:
-        """Where the worker of a node finds its job, its settings and its keys."""
+        """Variables that name the job, settings and keys of a node's worker."""
         return {
             SETTINGS_VARIABLE: str(self._network.settings_path),
             **self._ndn_environment(node),
@@ -67,7 +67,7 @@ class RunFiles:
         }
 
     def _ndn_environment(self, node: str) -> dict[str, str]:
-        """Where NDN programs, innet's and foreign ones, find the forwarder of their host."""
+        """Variables that tell NDN programs, also foreign ones, the forwarder of their host."""
         if not self._settings.ndn.unix:
             return {}
         uri = f"unix://{self._network.config(node).ndn_socket}"

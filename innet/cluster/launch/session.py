@@ -367,7 +367,7 @@ class Session:
     def _thread_variables(
         self, ranks: Sequence[str], added: Mapping[str, str], threads: int | None
     ) -> dict[str, dict[str, str]]:
-        """For each rank the numbers of threads, which the ranks of its machine share."""
+        """Variables for the threads of each rank; the ranks of a machine share its processors."""
         machines = {node: self.network.processors(node) for node in ranks}
         on_machine = Counter(machines.values())
         return {

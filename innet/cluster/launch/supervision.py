@@ -16,7 +16,7 @@ _FAILURE_GRACE_S = 10.0
 _INTERRUPT_GRACE_S = 2.0
 """Somebody waits at the terminal."""
 _SERVER_GRACE_S = 10.0
-"""In place of it: servers complete requests, and write their blocks to disk."""
+"""Grace period of servers: they complete requests, and write their blocks to disk."""
 _FAILED_STARTS = 5
 """A server that died so often in a row soon after its start is not started again."""
 _STEADY_S = 600.0

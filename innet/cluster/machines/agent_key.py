@@ -196,7 +196,7 @@ def new_key_file(machine: str) -> str:
 
 
 def key_path(token_file: Path, machine: str) -> Path:
-    """Where the key of a machine lies."""
+    """The path of a machine's key."""
     return token_file.with_name(f"{token_file.name}.{machine}.key")
 
 

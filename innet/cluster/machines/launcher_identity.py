@@ -137,7 +137,7 @@ class LauncherIdentity(BaseModel):
 
 
 def identity_path(token_file: Path) -> Path:
-    """Where the identity of the launcher lies that has written a token file."""
+    """The path of the identity of the launcher that wrote a token file."""
     return token_file.with_name(f"{token_file.name}.launcher")
 
 

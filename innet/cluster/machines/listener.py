@@ -169,7 +169,7 @@ class MachineListener:
 
     @property
     def address(self) -> Address:
-        """Where it listens, with the port that it got."""
+        """The address that it listens on, with the actual port."""
         return self._bound
 
     @property
@@ -486,7 +486,7 @@ class MachineListener:
 
 
 def _address(frame: zmq.Frame) -> str:
-    """Where a message comes from; that of IPv4 in its own form on an IPv6 socket, too."""
+    """The sender's address; IPv4 addresses in their own form also on an IPv6 socket."""
     text = str(frame["Peer-Address"])
     address = ipaddress.ip_address(text)
     mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None

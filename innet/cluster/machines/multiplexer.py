@@ -26,7 +26,7 @@ from innet.errors import EmulationError
 
 WINDOW_BYTES: Final = 1 << 18
 MAX_STREAMS: Final = 512
-"""In each direction of opening; with a window each, 128 MiB at most wait for one end."""
+"""Limit of streams that one end opened; with their windows, at most 128 MiB are buffered."""
 
 
 @dataclass(frozen=True, slots=True)

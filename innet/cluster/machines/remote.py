@@ -37,7 +37,7 @@ from innet.telemetry.logs.output import OutputSink
 _ANSWER_TIMEOUT_S = 20.0
 _UNKNOWN = ProcessIdentity(pid=0, start_ticks=0)
 _NOT_STARTED = 127
-"""As a shell's, of a program that it does not find."""
+"""The exit code of a shell that does not find a program."""
 
 # Variables that describe the machine on which `innet run` was started.
 _OF_ONE_MACHINE = frozenset(
@@ -63,7 +63,7 @@ class RemoteProcess(SupervisedProcess):
 
     @property
     def place(self) -> str:
-        """Where users find the process: ``pid 4711 on machine h3``."""
+        """The process as shown to users: ``pid 4711 on machine h3``."""
         pid = "" if self.identity is _UNKNOWN else f"pid {self.identity.pid} "
         return f"{pid}on machine {self._machine.name}"
 

@@ -14,7 +14,7 @@ ZAP_DOMAIN: Final = "innet"
 
 _HANDSHAKE_MS: Final = 5000
 _UNREAD_MESSAGES: Final = 64
-"""Of one peer; with the largest messages 16 MiB."""
+"""Limit of unread messages of a peer: 16 MiB with the largest ones."""
 _BACKLOG: Final = 128
 
 

@@ -119,7 +119,7 @@ class TokenFile(BaseModel):
 
     @property
     def port(self) -> int:
-        """Of the launcher, the same at all its addresses."""
+        """The launcher's port, the same at all its addresses."""
         return Address.parsed(self.addresses[0]).port
 
     def only_for(self, machine: str) -> Self:

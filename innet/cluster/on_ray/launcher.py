@@ -116,7 +116,7 @@ class RayMachines:
 
     @property
     def own_address(self) -> str:
-        """Of this machine, as seen from the cluster."""
+        """This machine's address, as seen from the cluster."""
         return self.view.own_address
 
     def start(

@@ -43,11 +43,11 @@ class KeyPartition:
 
     @property
     def segments(self) -> int:
-        """How many there are."""
+        """The number of segments."""
         return len(self.starts)
 
     def ends(self, keys: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-        """For each segment, where its keys end in the ascending array ``keys``."""
+        """The end of each segment's keys in the ascending array ``keys``."""
         firsts = np.searchsorted(keys, self.starts[1:].astype(keys.dtype))
         return np.append(firsts, len(keys))
 
@@ -77,7 +77,7 @@ def buckets_needed_log2(counts: Counts, capacity: int) -> int:
 
 
 def cut(counts: Counts, capacity: int, key_bits: int) -> KeyPartition:
-    """As few segments as hold ``counts``, if all ranks had different keys.
+    """Cut the keys into as few segments as hold ``counts``, if all ranks had different keys.
 
     Raises:
         CollectiveError: a single range holds more than ``capacity`` pairs.
@@ -174,7 +174,7 @@ MIXERS = {
     4: KeyMixer(32, (16, 13, 16), (0x85EBCA6B, 0xC2B2AE35)),
     8: KeyMixer(64, (30, 27, 31), (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)),
 }
-"""By the size of a key in bytes."""
+"""The mixers of keys, by the size of a key in bytes."""
 
 
 @dataclass(frozen=True)

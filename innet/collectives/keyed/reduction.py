@@ -136,7 +136,7 @@ def allreduce_blocks(
 
 
 def cut_union(indices: Array, segment_bytes: int) -> KeyPartition:
-    """As few segments as hold the blocks of ``indices``, which ascend."""
+    """Cut the ascending ``indices`` of blocks into as few segments as hold the blocks."""
     full = SPARSE_BLOCKS.capacity(segment_bytes)
     starts = indices[::full].astype(np.uint64) if len(indices) else np.zeros(1, np.uint64)
     return KeyPartition(starts, len(indices))

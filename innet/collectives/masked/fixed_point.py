@@ -19,7 +19,7 @@ Residues: TypeAlias = npt.NDArray[np.uint32] | npt.NDArray[np.uint64]
 Values: TypeAlias = npt.NDArray[np.generic]
 
 _MANTISSA_BITS = 52
-"""Of a double, in which values are scaled: a larger integer would be rounded there."""
+"""Bits of a double's mantissa: values are scaled as doubles, which would round larger integers."""
 
 
 def require_limit(limit: float) -> None:
@@ -56,7 +56,7 @@ class FixedPoint:
 
     @classmethod
     def of(cls, dtype: npt.DTypeLike, ranks: int, limit: float) -> FixedPoint:
-        """For values of magnitude ``limit`` at most: integers exactly, others as finely as fits.
+        """Fixed point for values up to ``limit``: integers exactly, others as finely as fits.
 
         Types of up to 32 bits of floating point go into 32 bits on the wire, all others into 64.
 

@@ -51,7 +51,7 @@ DEALT_BYTES = 2 * SHARE_BYTES + _TAG_BYTES
 """Shares of the masking key and of the seed, and the tag of their encryption."""
 SIGNATURE_BYTES = 64
 _ONLY_NONCE = bytes(12)
-"""For a key that encrypts one message."""
+"""The nonce of a key that encrypts one message."""
 _NONCE_BYTES = 12
 
 
@@ -210,7 +210,7 @@ class MaskedRound:
         return self._signing_key.sign(self._statement(agreed))
 
     def reveal(self, signatures: Mapping[int, bytes]) -> dict[int, bytes]:
-        """For each other rank that is left, what it needs to unmask the sum, readable by it alone.
+        """The secrets that each remaining rank needs to unmask the sum, encrypted for it.
 
         Args:
             signatures: of the ranks that are left, over the set that each has signed.
@@ -356,7 +356,7 @@ class MaskedRound:
         return AESGCM(derived_key(self._sealing_secrets[other], purpose))
 
     def _pair_seed(self, key: X25519PrivateKey, owner: int, other: int) -> bytes:
-        """Of the mask between the owner of ``key`` and another rank."""
+        """The seed of the mask between the owner of ``key`` and another rank."""
         purpose = b"mask %d and %d " % (min(owner, other), max(owner, other)) + self._context
         return derived_key(agreement(key, self._mask_public(other)), purpose)
 
@@ -365,7 +365,7 @@ class MaskedRound:
 
 
 def _sign(rank: int, other: int) -> int:
-    """Of two ranks, the lower adds their mask, and the higher subtracts it."""
+    """The sign of the mask of two ranks: the lower rank adds it, the higher subtracts it."""
     return 1 if rank < other else -1
 
 

@@ -48,9 +48,9 @@ _EXCHANGES = 6
 keys; shares; sum; signatures; revelations. Every round, and every recovery, uses as many sequence
 numbers, so that ranks are in step wherever one of them fails."""
 _REASON_BYTES = 192
-"""Of the text with which a rank explains that it does not sign."""
+"""Length of a rank's reason for not signing."""
 _CAUSE_BYTES = 512
-"""Of the text that a round ended with, as ranks tell it after a death."""
+"""Length of a round's cause of failure, which ranks exchange after a death."""
 
 _HEARD = (PeerError, MismatchError, ReductionOverflow)
 """Errors of a collective that failed on another rank."""
@@ -156,7 +156,7 @@ class RoundSequence:
 
     def __init__(self, comm: Communicator) -> None:
         self.communicator: Communicator = comm
-        """Of the surviving ranks."""
+        """The communicator of the surviving ranks."""
         self._everybody = comm.nodes
         self._sums = 0
         self._ended = 0
@@ -448,7 +448,7 @@ class RoundSequence:
         return self._add_up(attempt, wanted) if stages.min() == 1 else None
 
     def _progress(self) -> npt.NDArray[np.int64]:
-        """For each rank: rounds that it has ended; stage of the next, 1 if masked, 2 if summed."""
+        """By rank: the number of ended rounds; the stage of the next, 1 if masked, 2 if summed."""
         stage = 0 if self._attempt is None else 1 if self._attempt.total is None else 2
         return self.communicator.allgather(np.array([self._ended, stage], np.int64))
 

@@ -25,7 +25,7 @@ from innet.kv.model import canonical_json, digest_of
 from innet.machine import cache_folder
 
 IDENTITY_VERSION: Final = 1
-"""Of the hashed document and of the bytes in blocks."""
+"""Version of the hashed document and of the bytes in blocks."""
 
 
 def engine_digest(engine: str, facts: Mapping[str, Any]) -> str:

@@ -29,7 +29,7 @@ LinkReadings = Mapping[DirectedLink, LinkReading]
 ReadLinks = Callable[[], Awaitable[LinkReadings]]
 
 _MOST_FRAMES: Final = 40
-"""Of one turn; longer turns have fewer frames a second."""
+"""Most frames of a turn; longer turns have fewer frames per second."""
 _PAUSE_S: Final = 0.05
 """Between two turns, with links at rest."""
 

@@ -27,7 +27,7 @@ QUEUE_PERIOD_S = 0.02
 _MOST_READINGS = 1024
 _LEAST_READINGS = 128
 _MOST_VALUES = 1 << 20
-"""In all readings together, so that a large network has fewer readings."""
+"""Most values of all readings together: a large network has fewer readings."""
 
 
 @dataclass(frozen=True)

@@ -373,6 +373,6 @@ class _Sweep:
 
 
 def _slowest_s(turn: Turn[AllreduceResult]) -> list[float]:
-    """For each reported operation, the time of the slowest rank."""
+    """The time of the slowest rank in each reported operation."""
     by_rank = (result.durations_s for result in turn.results)
     return [max(of_ranks) for of_ranks in zip(*by_rank, strict=True)]

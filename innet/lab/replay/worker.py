@@ -324,7 +324,7 @@ class Served(BaseModel):
 
     number: int
     begun_s: float
-    """Of ``time.monotonic()``."""
+    """The start, by ``time.monotonic()``."""
     ended_s: float
 
 

@@ -114,7 +114,7 @@ class SharedTables:
 
 
 _MEMORY: Final = {"rate_bps": 100e9, "delay_s": 1e-6, "queue_bytes": 2**30}
-"""Of a link within a host: about what one core copies, and the time to wake up its reader."""
+"""A link within a host: the rate at which one core copies, and the delay of a wake-up."""
 
 
 def _next_hop(routes: Routes, node: str, destination: str) -> str | None:

@@ -20,7 +20,7 @@ from innet.topology.routes import Routes
 _HEADER_BYTES = 40
 """IPv4 and TCP headers, which the MTU has to hold beside a segment."""
 MAX_WINDOW_BYTES = 6 << 20
-"""Of a receiver: Linux's default (``net.ipv4.tcp_rmem``)."""
+"""Largest window of a receiver: Linux's default (``net.ipv4.tcp_rmem``)."""
 MIN_RTO_S = 0.2
 """Linux's shortest retransmission timeout."""
 

@@ -130,7 +130,7 @@ class ComputeSpecification(Specification):
 
 
 FlowDistribution = Literal["constant", "exponential", "pareto"]
-"""Of the sizes of background flows."""
+"""Distribution of the sizes of background flows."""
 
 ANY_HOST = "any host"
 

@@ -58,7 +58,7 @@ class Admission:
         self._limits = limits
         self._calls = asyncio.Semaphore(most_calls)
         self._unvalidated: dict[AdmittedCall, Name] = {}
-        """In the order of arrival."""
+        """Unvalidated calls in the order of arrival."""
 
     @property
     def unvalidated(self) -> int:
@@ -112,7 +112,7 @@ class AdmittedCall:
         self._displaced = False
 
     async def check(self, name: str, data: ReceivedData) -> None:
-        """As :meth:`Validator.check`; the call is validated when the first packet has passed."""
+        """Check a packet of a call, which is validated once its first packet has passed."""
         await self._validator.check(name, data)
         if not self._accepted:
             self._accepted = True

@@ -24,7 +24,7 @@ from innet.security.validation import Validator
 
 DEFAULT_TIMEOUT_S = 30.0
 LIFETIME_S = 4.0
-"""Of the Interest that triggers a call; it is repeated until the call has ended."""
+"""Lifetime of the Interest that triggers a call; it is repeated until the call has ended."""
 
 
 async def call(

@@ -100,7 +100,7 @@ async def _one_by_one(items: Iterable[Any]) -> AsyncIterator[Any]:
 
 _ITEMS = b"items"
 _OPENING_S = 2 * NO_ROUTE_PATIENCE_S
-"""By then every stage is known to be served, or not to be."""
+"""Time within which every stage is found, or known to be unserved."""
 
 
 async def flow(

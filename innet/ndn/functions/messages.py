@@ -24,14 +24,14 @@ from innet.names import Name, as_name
 
 _LENGTH = struct.Struct(">I")
 _KINDS = "biufc"
-"""Of NumPy's types: truth values, integers and floats; no objects, no strings."""
+"""Kinds of NumPy types in messages: booleans, integers and floats; no objects, no strings."""
 _DTYPE = re.compile(f"[<|][{_KINDS}][0-9]{{1,2}}")
 _MAX_DEPTH = 64
 _MAX_DIMENSIONS = 64
 _MAX_LENGTH = (1 << 63) - 1
-"""Of an array in one dimension; longer numbers only take time to multiply."""
+"""Largest dimension of an array; longer numbers only take time to multiply."""
 MAX_DOCUMENT_BYTES = 256 << 10
-"""Of JSON: everything but bytes and arrays. The event loop reads 1 MiB of it a second at worst."""
+"""Limit of a message's JSON, without bytes and arrays: 1 MiB of it takes up to a second to read."""
 
 
 def encode_value(value: object) -> bytes:
@@ -173,7 +173,7 @@ def _decode_array(tree: dict[str, Any], buffer: memoryview) -> np.ndarray[Any, A
 
 MAX_TIMEOUT_S = 86400.0
 MAX_WINDOW = 1024
-"""Of a flow, in items: each function keeps a few windows of them, as far as their size allows."""
+"""Largest window of a flow in items; each function keeps a few windows if their size allows."""
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,7 @@ class Results:
 
 _LARGEST_IN_ANSWER_BYTES = 7000
 _KEPT = 4
-"""Of the largest size at once: results, and items of each flow."""
+"""How many results, or items of a flow, of the largest size are kept at once."""
 _PATIENCE_S = 8.0
 """How long the caller may take to answer for a segment of the arguments."""
 _STAGE_OPENS_S = 4.0

@@ -22,7 +22,7 @@ _FRESHNESS_S = 4.0
 NO_ROUTE_PATIENCE_S = 1.0
 """Time for the announcement of a new server to reach every node."""
 DEFAULT_MOST_BYTES = 64 << 20
-"""Of the arguments of a call, of its result, and of an item of a flow."""
+"""Limit of a call's arguments, of its result, and of an item of a flow."""
 
 
 def publication_of(client: Client, name: Name, content: bytes) -> Publication:

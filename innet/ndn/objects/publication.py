@@ -46,7 +46,7 @@ class ContentSource(Protocol):
     def size_bytes(self) -> int: ...
 
     async def read(self, offset: int, size_bytes: int) -> bytes:
-        """That many bytes, or fewer at the end."""
+        """Read so many bytes, or fewer at the end."""
 
     def close(self) -> None:
         """Nothing is read any more; may be called again."""

@@ -67,7 +67,7 @@ class RetransmissionTimer:
         self._variation_s = 0.0
 
     def timeout_s(self, attempt: int) -> float:
-        """For the ``attempt``-th request of the same segment, from 0: doubled each time."""
+        """Timeout of the ``attempt``-th request of a segment, from 0: doubled each time."""
         return min(self._timeout_s * 2.0 ** min(attempt, _MAX_DOUBLINGS), self._longest_s)
 
     def on_sample(self, rtt_s: float) -> None:
@@ -81,7 +81,7 @@ class RetransmissionTimer:
 
 
 _MAX_SEGMENTS = 1 << 32
-"""Of an object; a fetch requests no segment beyond."""
+"""Most segments of an object; a fetch requests none beyond."""
 
 
 class SegmentQueue:

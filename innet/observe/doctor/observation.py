@@ -55,7 +55,7 @@ class Look:
 
     @cached_property
     def kernel(self) -> Mapping[tuple[str, str], KernelCounters]:
-        """In ``netns`` mode, the kernel's counters by direction."""
+        """The kernel's counters by direction, in ``netns`` mode."""
         return {(e.link.node, e.link.peer): e.counters for e in self.status.kernel_links}
 
 
@@ -74,7 +74,7 @@ class NodePair:
 
     @cached_property
     def faces(self) -> Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]]:
-        """By peer, the face towards it in both answers."""
+        """The face towards each peer, in both readings."""
         before = {face["peer"]: face for face in self.before["links"]}
         return {face["peer"]: (before[face["peer"]], face) for face in self.after["links"]}
 
@@ -418,7 +418,7 @@ _STOPPED = ("T", "t")
 
 
 def stopped_by_signal(record: RunRecord) -> dict[str, bool]:
-    """By node with a live process: whether a signal or a debugger holds it."""
+    """Whether a signal or a debugger holds the live process of each node."""
     return {node: state in _STOPPED for node, _, state in _live_processes(record)}
 
 

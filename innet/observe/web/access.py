@@ -27,7 +27,7 @@ HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-store",
 }
-"""Of every response: nothing is loaded from elsewhere, and nobody else embeds the page."""
+"""Headers of every response: load nothing from elsewhere, and let no other page embed this one."""
 
 
 class Refused(Exception):
@@ -100,7 +100,7 @@ class Access:
             )
 
     def check_own_page(self, headers: Mapping[str, str]) -> None:
-        """As :meth:`check`, for requests that change something: they have to name their origin."""
+        """Check a request that changes something: it has to name its origin."""
         self.check(headers)
         if "origin" not in headers:
             raise Refused(403, "the request names no origin. Use the page that innet serves.")

@@ -167,7 +167,7 @@ class Frame(_Document):
 
     time_s: float
     states: dict[_Name, NodeState] = {}
-    """Of nodes that are not ``up``."""
+    """The states of nodes that are not ``up``."""
     nodes: NodeFigures = NodeFigures()
     links: LinkFigures = LinkFigures()
     cut: tuple[int, ...] = ()

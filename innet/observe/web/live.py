@@ -47,7 +47,7 @@ _LONGEST_LOOK_S = 2.0
 _ANSWER_TIMEOUT_S = 1.5
 """Shorter than the doctor's, so that a stopped node shows soon."""
 _GATHER_S = 5.0
-"""For the first counters of a run on another machine."""
+"""Time to wait for the first counters of a run on another machine."""
 
 VIEW = "view"
 """The source of events that are of the view itself."""
@@ -197,7 +197,7 @@ class _Follower:
         self._feed = feed
         self._quiet_s = quiet_s
         self._intervals: dict[str, tuple[float, float]] = {}
-        """By node, the interval at which a command has it publish counters, and since when."""
+        """By node, the interval of counters that a command has set, and since when."""
         self._is_due = asyncio.Event()
         self._has_ended = False
         self.lost = ""

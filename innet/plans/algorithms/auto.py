@@ -73,7 +73,7 @@ class PlanChooser:
         return self._choices[size_bytes]
 
     def costs(self, size_bytes: int) -> dict[str, PlanCost]:
-        """By algorithm, the estimate for an allreduce of ``size_bytes`` per rank."""
+        """The estimate of each algorithm for an allreduce of ``size_bytes`` per rank."""
         return {n: self._model.estimate(plan, size_bytes) for n, plan in self.plans.items()}
 
     def _compare(self, size_bytes: int) -> Choice:

@@ -82,7 +82,7 @@ class PublicKey:
 
     @property
     def kind(self) -> str:
-        """For people: ``ed25519``, ``ecdsa`` or ``rsa``."""
+        """The kind as shown to users: ``ed25519``, ``ecdsa`` or ``rsa``."""
         return _KIND_NAMES[self.signature_type]
 
     @property

@@ -40,7 +40,7 @@ _COMPILER_ERRORS = (
     TypeError,
     ValueError,
 )
-"""For invalid files, python-ndn's compiler also raises some of Python's own errors."""
+"""Errors of python-ndn's compiler for invalid files, some of them Python's own."""
 
 
 def read_policy(which: str) -> tuple[str, Path | None]:

@@ -170,7 +170,7 @@ class KvProgram(Program):
 
     @property
     def blocks(self) -> BlockPlaces:
-        """Where the blocks of the timed requests were found."""
+        """The places where blocks of the timed requests were found."""
         given = self._given - self._served_before
         # A switch that crashed meanwhile has lost its counter.
         hits = {s: max(0, n - self._hits_before[s]) for s, n in self._switch_hits().items()}

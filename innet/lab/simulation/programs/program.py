@@ -168,7 +168,7 @@ class Program(ABC):
 
     @property
     def blocks(self) -> BlockPlaces | None:
-        """Where blocks were found so far; only in a replay of requests."""
+        """The places where blocks were found so far; only in a replay of requests."""
         return None
 
     def completion_bound_s(self) -> float | None:

@@ -28,7 +28,7 @@ class CutLink:
 
 
 _SLOW_SHARE = 0.7
-"""Of the topology's rate; a link with a queue carries 95 % and more."""
+"""The share of its rate below which a link with a queue is slow; others carry 95 % or more."""
 _WAITING_BYTES = 10_000
 """A queue of one packet may just be passing."""
 

@@ -22,7 +22,7 @@ class DirectedPort(NamedTuple):
     port: str
     peer: str
     face: int
-    """Which of the node's faces it is."""
+    """The index of the node's face."""
     address: EndAddress
     peer_address: EndAddress
 

@@ -33,7 +33,7 @@ class CaptureLimits:
     packets: int | None = None
     seconds: float | None = None
     size_bytes: int | None = None
-    """Of frames; the file is a little larger."""
+    """Limit of captured frames in bytes; the file is a little larger."""
 
 
 @dataclass
