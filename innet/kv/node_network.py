@@ -52,8 +52,8 @@ _CAUSES: Final = {
 _DOUBTFUL: Final = (Cause.LATE, Cause.UNREACHABLE)
 """After these, the node refreshes the members."""
 
-_PACKET_BYTES_FOR_SEVERAL: Final = 1300
-"""Size of the answer to a request for several blocks, with the longest possible names."""
+_PACKET_BYTES_FOR: Final = {MAX_KEPT_AT_ONCE: 2700, 4: 1300}
+"""Size of the answer to a request for so many blocks, with the longest possible names."""
 _MOST_HINTS: Final = 4096
 """Nodes whose names are cached in the form of the packet path."""
 
@@ -148,8 +148,8 @@ class NodeBlockNetwork:
         self.node = name
         self.tenant = tenant.component
         self.distance = options.distance
-        has_room = options.packet_bytes >= _PACKET_BYTES_FOR_SEVERAL
-        self.most_kept_at_once = MAX_KEPT_AT_ONCE if has_room else 1
+        fitting = (n for n, size in _PACKET_BYTES_FOR.items() if options.packet_bytes >= size)
+        self.most_kept_at_once = next(fitting, 1)
         self._host = host
         self._keys = tenant
         self._signing_key = tenant.signing_key()

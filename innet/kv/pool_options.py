@@ -78,7 +78,7 @@ class PoolOptions(TypedDict, total=False):
     """Homes of each block, the same for all members; default: the number of the members that have
     joined, or 1."""
     window: int
-    """Blocks in flight; default 8."""
+    """Blocks of 1 MiB or more in flight, and more of smaller ones; default 8."""
     timeout_s: float
     """A block that has not arrived after this time is a miss; default 5."""
     puts: Literal["at-once", "when-asked"]

@@ -17,7 +17,7 @@ from innet.kv.pool.waiting import now_s
 from tests.kv.fake_network import TENANT
 from tests.kv.pools import Disks, Pools, contents, key, with_pools
 
-KEYS = [key(n) for n in range(4)]
+KEYS = [key(n) for n in range(6)]
 
 
 async def awaited(pools: Pools, number: int, timeout_s: float = 5.0) -> Place | Cause:
@@ -111,18 +111,18 @@ def test_a_put_that_waits_for_others_is_not_withdrawn_unless_it_is_cancelled() -
     async def work(pools: Pools) -> None:
         announcements = pools["user"].announcements
         await announcements.announce("r1", KEYS)
-        waiting = [asyncio.ensure_future(awaited(pools, n)) for n in range(3)]
+        waiting = [asyncio.ensure_future(awaited(pools, n)) for n in range(6)]
         home = pools.fabric.nodes["h0"]
         home.alive = False
-        putting = [asyncio.ensure_future(pools.put(n)) for n in range(3)]  # one at a time
+        putting = [asyncio.ensure_future(pools.put(n)) for n in range(6)]  # four at a time
         await asyncio.sleep(0.1)
         announcements.withdraw("r1")
-        putting[2].cancel()
+        putting[5].cancel()
         home.alive = True
         home.change()
-        assert await waiting[1] is Place.PRODUCER
-        assert await waiting[2] is Cause.ABSENT
-        await asyncio.gather(*putting[:2])
+        assert await waiting[4] is Place.PRODUCER
+        assert await waiting[5] is Cause.ABSENT
+        await asyncio.gather(*putting[:5])
 
     with_pools(work, members=1, settings=PoolSettings(window=1))
 

@@ -143,9 +143,9 @@ def test_who_gives_up_leaves_the_place_to_others(*, is_put: bool) -> None:
             node.alive = False
         given_up: list[asyncio.Task[object]] = [
             asyncio.create_task(pool.put(key(n), contents(n)) if is_put else pool.get(key(n)))
-            for n in range(4)
+            for n in range(16)
         ]
-        for one in given_up:  # the first has the place, and leaves it to the next
+        for one in given_up:  # the first ones have the places, and leave them to the next
             await asyncio.sleep(0.1)
             one.cancel()
         await asyncio.gather(*given_up, return_exceptions=True)

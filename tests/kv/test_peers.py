@@ -65,7 +65,7 @@ def test_blocks_of_another_layout_are_not_asked_for_together() -> None:
 def test_each_put_hears_what_became_of_its_own_block(refused: int) -> None:
     async def work(pools: Pools) -> None:
         sizes = [SIZE] * MAX_KEPT_AT_ONCE
-        sizes[refused] = 2 * ROOM * MANY
+        sizes[refused] = ROOM * MANY + 1
         blocks = [(key(n), np.zeros(size, np.uint8)) for n, size in enumerate(sizes)]
         copies = await pools["user"].put_many(blocks)
         assert copies == [int(n != refused) for n in range(MAX_KEPT_AT_ONCE)]
@@ -179,7 +179,7 @@ def test_a_request_for_too_many_blocks_or_of_several_kinds_cannot_be_made() -> N
             _ = PoolRequest("h0", "user", "7", keep)
 
 
-@pytest.mark.parametrize(("mtu", "most"), [(1000, 1), (1500, MAX_KEPT_AT_ONCE)])
+@pytest.mark.parametrize(("mtu", "most"), [(1000, 1), (1500, 4), (3000, MAX_KEPT_AT_ONCE)])
 def test_the_longest_request_and_its_answer_fit_into_packets(mtu: int, most: int) -> None:
     asker, member = "a" * 32, "m" * 32
     link = f"{{endpoints: ['{asker}:eth0', '{member}:eth0'], mtu: {mtu}}}"

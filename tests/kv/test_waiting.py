@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from innet.kv.pool.waiting import SingleFlight, Window
+from innet.kv.pool.waiting import BlockWindow, SingleFlight, Window
 from tests.kv.fake_network import run
 
 
@@ -129,3 +129,41 @@ def test_finished_work_is_not_joined() -> None:
         return ends
 
     assert asyncio.run(watched()) == ["one end", "one end"]
+
+
+@pytest.mark.parametrize(
+    ("block_bytes", "in_flight", "together"),
+    [
+        (1000, 32, 16),
+        (64 << 10, 32, 16),
+        (256 << 10, 32, 4),
+        (512 << 10, 16, 4),
+        (1 << 20, 8, 4),
+        (64 << 20, 8, 4),
+    ],
+)
+def test_a_window_of_eight_has_eight_mebibytes_or_eight_blocks_in_flight(
+    block_bytes: int, in_flight: int, together: int
+) -> None:
+    window = BlockWindow(8)
+    entered = 0
+    while window.try_enter(window.places(block_bytes)):
+        entered += 1
+    assert entered == in_flight == window.blocks(block_bytes)
+    assert window.together(block_bytes) == together
+
+
+def test_blocks_count_as_large_until_their_family_is_known() -> None:
+    window = BlockWindow(8)
+    assert window.blocks(window.size_of(["small", "large"])) == 8
+    window.on_seen([("small", 2000), ("small", 1000)])
+    assert window.size_of(["small"]) == 2000
+    assert window.blocks(window.size_of(["small", "large"])) == 8
+    window.on_seen([("large", 512 << 10)])
+    assert window.blocks(window.size_of(["small", "large"])) == 16
+
+
+def test_a_group_of_larger_blocks_than_expected_fits_into_a_window() -> None:
+    window = BlockWindow(1)
+    assert window.try_enter(window.places(64 << 20, 16))
+    assert not window.try_enter()

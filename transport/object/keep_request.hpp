@@ -12,7 +12,7 @@
 namespace innet {
 
 /// `<requests>/<requester>/<nonce>/keep/<model-digest>/<layout>/<layers>/<hash>/<depth>/<source>`,
-/// and up to three times `/<layers>/<hash>/<depth>`. `<requests>` is `<blocks>/request/<member>`,
+/// and up to fifteen times `/<layers>/<hash>/<depth>`. `<requests>` is `<blocks>/request/<member>`,
 /// and a block is called `<blocks>/<model-digest>/<layout>/<layers>/<hash>`.
 /// innet/kv/pool/requests.py parses all requests.
 struct KeepRequest {
@@ -28,7 +28,7 @@ struct KeepRequest {
     /// Parses an untrusted name; nothing when it is not a keep request below `requests`.
     static std::optional<KeepRequest> parse(wire::NameView name, const wire::Name& requests);
 
-    static constexpr std::size_t kMaxBlocks = 4;
+    static constexpr std::size_t kMaxBlocks = 16;
 };
 
 }  // namespace innet

@@ -108,8 +108,14 @@ void ObjectKeeper::subscribe(const KeepRequest::Block& block, std::string_view s
     pending.requests.push_back(by);
 }
 
+std::size_t ObjectKeeper::most_fetches() const {
+    constexpr std::uint64_t place_bytes = kLargeObject / kMaxPlaces;
+    const std::uint64_t places = (last_bytes_ + place_bytes - 1) / place_bytes;
+    return options_.window * kMaxPlaces / std::clamp<std::uint64_t>(places, 1, kMaxPlaces);
+}
+
 void ObjectKeeper::begin_fetches() {
-    while (running_fetches_ < options_.window && !fetch_queue_.empty()) {
+    while (running_fetches_ < most_fetches() && !fetch_queue_.empty()) {
         const wire::NameHash hash = fetch_queue_.front();
         fetch_queue_.pop_front();
         const auto found = pending_objects_.find(hash);
@@ -135,6 +141,7 @@ void ObjectKeeper::begin_fetches() {
 
 void ObjectKeeper::on_fetched(const std::shared_ptr<KeptObject>& fetched, OperationStatus status) {
     --running_fetches_;
+    if (status == OperationStatus::kDone) last_bytes_ = fetched->memory()->bytes().size();
     const wire::NameHash object = fetched->name().view().hash();
     const auto found = pending_objects_.find(object);
     if (found != pending_objects_.end() && found->second.object == fetched) {

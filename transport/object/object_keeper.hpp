@@ -31,7 +31,7 @@ struct KeepOptions {
     std::shared_ptr<security::Signer> answer_signer;
     std::vector<std::uint8_t> answer;  ///< content of the answer to a completed request
     std::size_t max_packet_bytes = 0;  ///< limit of published Data packets
-    std::size_t window = 1;            ///< concurrent fetches
+    std::size_t window = 1;            ///< concurrent fetches of objects of 1 MiB or more
     Duration fetch_time{};             ///< timeout of one fetch
     Duration answer_time{};            ///< retention of an answer
     std::uint64_t budget_bytes = 0;    ///< memory for unacknowledged objects
@@ -72,6 +72,9 @@ class ObjectKeeper {
     TimePoint next_deadline() const;
 
   private:
+    static constexpr std::uint64_t kLargeObject = std::uint64_t{1} << 20U;
+    static constexpr std::uint64_t kMaxPlaces = 4;  ///< of a large object in the window
+
     /// A request whose objects are being fetched.
     struct PendingRequest {
         wire::Name name;
@@ -99,6 +102,8 @@ class ObjectKeeper {
     void subscribe(const KeepRequest::Block& block, std::string_view source, wire::NameHash by,
                    std::span<const wire::DataView> roots);
     void begin_fetches();
+    /// Concurrent fetches of objects like the last one: up to four times as many small ones.
+    std::size_t most_fetches() const;
     void on_fetched(const std::shared_ptr<KeptObject>& fetched, OperationStatus status);
     /// The result for the requests: nothing when the application may still provide the object.
     std::optional<OperationStatus> outcome_of(const PendingObject& pending, OperationStatus status);
@@ -122,8 +127,9 @@ class ObjectKeeper {
     std::unordered_map<wire::NameHash, PendingObject> pending_objects_;
     std::deque<wire::NameHash> fetch_queue_;  ///< objects whose fetches have not started
     std::size_t running_fetches_ = 0;
-    std::size_t unacknowledged_ = 0;      ///< objects
-    std::deque<SettledRequest> settled_;  ///< in ascending order of `until`
+    std::uint64_t last_bytes_ = kLargeObject;  ///< size of the object that was fetched last
+    std::size_t unacknowledged_ = 0;           ///< objects
+    std::deque<SettledRequest> settled_;       ///< in ascending order of `until`
     std::unordered_set<wire::NameHash> delegated_;
 };
 

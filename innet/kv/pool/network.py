@@ -51,7 +51,8 @@ class KeepOptions:
 
     Attributes:
         answer: to a request whose blocks are all kept.
-        window: blocks that are fetched at once.
+        window: blocks of 1 MiB or more that are fetched at once; of smaller ones up to four times
+            as many.
         fetch_s: until a block has to arrive, from the start of its fetch.
         answer_s: how long an answer can be requested again.
         room_bytes: of blocks that it may keep before it reports them.

@@ -13,7 +13,13 @@ from innet.errors import KVError
 from innet.kv.names import BlockKey
 from innet.kv.pool.network import BlockNetwork, Cause, Sealed
 from innet.kv.pool.requests import Action, Answer, Keep, kind_of, request_name
-from innet.kv.pool.waiting import CircuitBreaker, GivenUp, gather, now_s
+from innet.kv.pool.waiting import (
+    BLOCKS_OF_REQUEST,
+    CircuitBreaker,
+    GivenUp,
+    gather,
+    now_s,
+)
 
 Result = TypeVar("Result")
 
@@ -267,7 +273,12 @@ class PeerClient:
         return await gather([self.request(home, action) for home in homes])
 
     async def keep(
-        self, member: str, blocks: Sequence[DeepBlock], source: str
+        self,
+        member: str,
+        blocks: Sequence[DeepBlock],
+        source: str,
+        *,
+        together: int = BLOCKS_OF_REQUEST,
     ) -> list[Cause | None]:
         """Let ``member`` keep blocks, fetched from ``source``; for each block ``None`` if it has
         the block, otherwise why not.
@@ -276,10 +287,12 @@ class PeerClient:
             member: a home.
             blocks: of one tenant, model and layout, as many as one request may have.
             source: a member that has them.
+            together: blocks of one request.
         """
-        most = self._network.most_kept_at_once
-        if len(blocks) == most:
-            return _refusals(await self._answer(member, Keep(tuple(blocks), source)), 0, most)
+        most = min(together, self._network.most_kept_at_once)
+        if len(blocks) >= most:
+            whole = await self._answer(member, Keep(tuple(blocks), source))
+            return _refusals(whole, 0, len(blocks))
         kind = (member, source, kind_of(blocks[0][0]))
         while True:
             batch = self._open.get(kind)

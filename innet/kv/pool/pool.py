@@ -26,7 +26,7 @@ from innet.kv.pool.store import Tier
 from innet.kv.pool.tiered_store import TieredStore
 from innet.kv.pool.tiers import MemoryTier
 from innet.kv.pool.transfers import BlockTransfers, Found, NewBlock
-from innet.kv.pool.waiting import count_to_gap, gather, now_s, wait_to_end
+from innet.kv.pool.waiting import BLOCKS_OF_REQUEST, count_to_gap, gather, now_s, wait_to_end
 from innet.node.messages import tenant_prefix
 
 Result = TypeVar("Result")
@@ -172,22 +172,26 @@ class BlockPool:
         Raises:
             KVError: ``contents`` are not bytes in one dimension, or the pool is closed.
         """
-        return (await self._put([(key, contents)], depth))[0]
+        return (await self._put([(key, _checked(contents))], depth, BLOCKS_OF_REQUEST))[0]
 
     async def put_many(
         self, blocks: Sequence[tuple[BlockKey, Contents]], *, first_depth: int = 0
     ) -> list[int]:
         """:meth:`put` blocks that follow each other in a prompt."""
         homes = [0] * len(blocks)
-        size = 1 if self._settings.puts == "when-asked" else self._together
+        checked = [(key, _checked(contents)) for key, contents in blocks]
+        largest = max((contents.nbytes for _, contents in checked), default=1)
+        together = self._together(largest)
+        size = 1 if self._settings.puts == "when-asked" else together
         left = iter(range(0, len(blocks), size))
 
         async def put_in_turn() -> None:
             for start in left:
                 end = start + size
-                homes[start:end] = await self._put(blocks[start:end], first_depth + start)
+                some = checked[start:end]
+                homes[start:end] = await self._put(some, first_depth + start, together)
 
-        await gather([put_in_turn() for _ in self._in_turn(len(blocks), size)])
+        await gather([put_in_turn() for _ in self._in_turn(len(blocks), size, largest)])
         return homes
 
     async def get(
@@ -246,7 +250,8 @@ class BlockPool:
         for place, key in enumerate(keys):
             self._check(key)
             (far if self._transfers.is_far(key) else near).append(place)
-        size = self._together
+        largest = self._node.window.size_of(keys[place].family for place in far)
+        size = self._together(largest)
         left = iter(range(0, len(far), size))
 
         async def get_near(place: int) -> None:
@@ -260,7 +265,9 @@ class BlockPool:
                 for place, load in zip(places, loads, strict=True):
                     found[place], _ = self._counted(load, began_s)
 
-        await gather([*map(get_near, near), *(get_far() for _ in self._in_turn(len(far), size))])
+        await gather(
+            [*map(get_near, near), *(get_far() for _ in self._in_turn(len(far), size, largest))]
+        )
         return found
 
     def here(self, key: BlockKey) -> bool:
@@ -389,14 +396,15 @@ class BlockPool:
                 counted.tiers[f"{what} {tier}"] = figures
         return counted
 
-    @property
-    def _together(self) -> int:
-        """Blocks of one request: half of a window, so that two requests are in flight."""
-        return max(1, min(self._node.network.most_kept_at_once, self._settings.window // 2))
+    def _together(self, block_bytes: int) -> int:
+        """Blocks of one request or fetch."""
+        most = self._node.network.most_kept_at_once
+        return min(most, self._node.window.together(block_bytes))
 
-    def _in_turn(self, blocks: int, together: int) -> range:
+    def _in_turn(self, blocks: int, together: int, block_bytes: int) -> range:
         """As many tasks as keep the window full with requests of ``together`` blocks."""
-        return range(math.ceil(min(blocks, self._settings.window) / together))
+        in_flight = min(blocks, self._node.window.blocks(block_bytes))
+        return range(math.ceil(in_flight / together))
 
     def _counted(
         self, found: Found | Cause, began_s: float
@@ -415,16 +423,18 @@ class BlockPool:
         return contents, found.place
 
     async def _put(
-        self, blocks: Sequence[tuple[BlockKey, Contents]], first_depth: int
+        self, blocks: Sequence[tuple[BlockKey, Contents]], first_depth: int, together: int
     ) -> list[int]:
-        """:meth:`put` blocks whose homes keep them by one request."""
+        """:meth:`put` blocks whose homes keep them by one request; others may join it."""
         if not 0 <= first_depth <= MAX_NUMBER + 1 - len(blocks):
             raise KVError(f"the depth of a block is from 0 to {MAX_NUMBER}, not {first_depth}")
+        began_s, window = now_s(), self._node.window
         new: list[NewBlock] = []
         for key, contents in blocks:
             self._check(key)
-            new.append((key, _checked(contents), first_depth + len(new)))
-        began_s, window, count = now_s(), self._node.window, len(new)
+            new.append((key, contents, first_depth + len(new)))
+        window.on_seen((key.family, contents.nbytes) for key, contents in blocks)
+        count = window.places(max(contents.nbytes for _, contents in blocks), len(new))
         announced = self.announcements.on_put(key.name for key, _ in blocks)
         if not window.try_enter(count):
             try:
@@ -434,7 +444,7 @@ class BlockPool:
                     self._node.served.refuse(name)
                 raise
         try:
-            ends = await self._transfers.put(new)
+            ends = await self._transfers.put(new, together)
         finally:
             window.leave(count)
         self._counts.count_puts(ends, sum(each[1].nbytes for each in new), now_s() - began_s)

@@ -13,7 +13,7 @@ from innet.kv.pool.settings import PoolSettings
 from innet.kv.pool.statistics import PoolStatistics
 from innet.kv.pool.store import LocalStore, ServedStore
 from innet.kv.pool.tiered_store import TieredStore
-from innet.kv.pool.waiting import Window
+from innet.kv.pool.waiting import BlockWindow
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class PoolNode:
     counts: PoolStatistics
     members: Members
     peers: PeerClient
-    window: Window
+    window: BlockWindow
     served: ServedBlocks
     store: ServedStore
     local: LocalStore
@@ -67,7 +67,7 @@ class PoolNode:
             counts=PoolStatistics(),
             members=members,
             peers=PeerClient(network, members, settings.put_timeout_s),
-            window=Window(settings.window),
+            window=BlockWindow(settings.window),
             served=served,
             store=store,
             local=store if local is offered else LocalStore(local, served, settings),

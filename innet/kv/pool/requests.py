@@ -8,8 +8,8 @@ publishes the answer under the name, signed by the tenant's key. The verbs, and 
 block:
 
 * ``keep/…/<depth>/<source>``: keep the block, fetched from the node ``source``; it is ``depth``
-  blocks deep in its prompt. Up to three more blocks of the same model and layout may follow, each
-  as ``/<layers>/<hash>/<depth>``;
+  blocks deep in its prompt. Up to fifteen more blocks of the same model and layout may follow,
+  each as ``/<layers>/<hash>/<depth>``;
 * ``note/…/<depth>/<source>``: the same, but only when somebody requests the block;
 * ``pin/…/<lease_ms>``: protect it from eviction for that long;
 * ``unpin/…``: end that; ``drop/…``: drop the block.
@@ -44,7 +44,7 @@ REQUEST_COMPONENT: Final = "request"
 MAX_NUMBER: Final = 10**9 - 1
 """The largest depth, and the longest lease in ms (eleven days)."""
 
-MAX_KEPT_AT_ONCE: Final = 4
+MAX_KEPT_AT_ONCE: Final = 16
 """Blocks that one request asks to keep."""
 
 _SUMMARY: Final = "summary"

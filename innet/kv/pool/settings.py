@@ -15,8 +15,9 @@ class PoolSettings:
 
     Attributes:
         replicas: homes that keep a block.
-        window: blocks in flight at this node: its own loads and puts. As many more are fetched by
-            the node as their home, and as many by the pool.
+        window: blocks of 1 MiB or more in flight at this node: its own loads and puts. Of smaller
+            ones as many as have as many MiB, at most four times as many blocks. As much more is
+            fetched by the node as their home; the pool fetches ``window`` blocks, whatever size.
         timeout_s: default of a ``get`` or ``exists``, from its call to its end.
         put_timeout_s: of a ``put``, ``pin``, ``unpin`` or ``evict`` at a home.
         leave_out_s: limit of the pause in which a home that keeps failing counts as absent; after

@@ -14,7 +14,7 @@ from innet.kv.pool.pool_node import PoolNode
 from innet.kv.pool.requests import Note, kind_of
 from innet.kv.pool.statistics import Place
 from innet.kv.pool.store import Tier
-from innet.kv.pool.waiting import SingleFlight, gather, now_s
+from innet.kv.pool.waiting import BLOCKS_OF_REQUEST, SingleFlight, gather, now_s
 
 _LOCAL: Final = {
     Tier.MEMORY: Place.LOCAL_MEMORY,
@@ -203,7 +203,8 @@ class BlockTransfers:
 
     async def _fetch(self, keys: Mapping[str, BlockKey], end_s: float) -> dict[str, Sealed | Cause]:
         """Blocks of other members by their names, all at once."""
-        window, count = self._node.window, len(keys)
+        window = self._node.window
+        count = window.places(window.size_of(key.family for key in keys.values()), len(keys))
         if not window.try_enter(count):
             try:
                 await window.enter(end_s, count)
@@ -212,6 +213,11 @@ class BlockTransfers:
         try:
             asked = {name: self._asked(key) for name, key in keys.items()}
             ends = await self._fetch_nearest(asked, end_s)
+            window.on_seen(
+                (keys[name].family, end.contents.nbytes)
+                for name, end in ends.items()
+                if isinstance(end, Sealed)
+            )
             lacking = [name for name in keys if not isinstance(ends.get(name), Sealed)]
             if lacking:
                 others = [
@@ -275,14 +281,17 @@ class BlockTransfers:
     def _no_answer(self, key: BlockKey) -> Cause:
         return Cause.ABSENT if self._node.members.homes(key.block_hash) else Cause.NO_HOME
 
-    async def put(self, blocks: Sequence[NewBlock]) -> list[list[Cause | None]]:
+    async def put(
+        self, blocks: Sequence[NewBlock], together: int = BLOCKS_OF_REQUEST
+    ) -> list[list[Cause | None]]:
         """Sign blocks and copy them to their homes, or notify these; this node keeps them, too, as
         far as there is room.
 
         The caller may change their bytes when this has ended, even if it was cancelled.
 
         Args:
-            blocks: at most as many as one request may have; with ``puts="when-asked"`` one.
+            blocks: at most ``together``; with ``puts="when-asked"`` one.
+            together: blocks that one request may have.
 
         Returns:
             For each block and each of its homes: ``None`` if the home has the block or knows its
@@ -290,10 +299,10 @@ class BlockTransfers:
         """
         if self._keeps:
             return await self._put(
-                [(key, contents.copy(), depth) for key, contents, depth in blocks]
+                [(key, contents.copy(), depth) for key, contents, depth in blocks], together
             )
         try:
-            return await self._put(blocks)
+            return await self._put(blocks, together)
         except BaseException:
             # Other bytes would be signed, and homes that were asked already would keep them.
             for key, _, _ in blocks:
@@ -311,7 +320,7 @@ class BlockTransfers:
         finally:
             node.served.release(name)
 
-    async def _put(self, blocks: Sequence[NewBlock]) -> list[list[Cause | None]]:
+    async def _put(self, blocks: Sequence[NewBlock], together: int) -> list[list[Cause | None]]:
         served = self._node.served
         names = [key.name for key, _, _ in blocks]
         held: list[tuple[str, Sealed | asyncio.Future[Sealed | None]]] = []
@@ -322,7 +331,7 @@ class BlockTransfers:
             if self._defers and (told := await self._note_homes(held[0][1], blocks[0])) is not None:
                 return [told]
             # Homes fetch the blocks while they are signed.
-            ends = await self._keep_at_homes(blocks)
+            ends = await self._keep_at_homes(blocks, together)
             for (name, sealed), new, its_ends in zip(held, blocks, ends, strict=True):
                 block = sealed if isinstance(sealed, Sealed) else await served.published(sealed)
                 if block is not None and self._keeps:
@@ -343,7 +352,9 @@ class BlockTransfers:
         told = await gather([node.peers.request(home, note) for home in homes if home != own])
         return [*told, None] if own in homes else told
 
-    async def _keep_at_homes(self, blocks: Sequence[NewBlock]) -> list[list[Cause | None]]:
+    async def _keep_at_homes(
+        self, blocks: Sequence[NewBlock], together: int
+    ) -> list[list[Cause | None]]:
         """Let the other homes of blocks keep them; for each block the causes of those that do
         not."""
         node, own = self._node, self._node.network.node
@@ -355,7 +366,9 @@ class BlockTransfers:
                     asked.setdefault((home, kind_of(key)), []).append(place)
         answers = await gather(
             [
-                node.peers.keep(home, [(blocks[at][0], blocks[at][2]) for at in places], own)
+                node.peers.keep(
+                    home, [(blocks[at][0], blocks[at][2]) for at in places], own, together=together
+                )
                 for (home, _), places in asked.items()
             ]
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Sequence
 from enum import Enum, auto
 from typing import Any, Final, Generic, TypeVar
 
@@ -16,6 +16,14 @@ Item = TypeVar("Item")
 Progress = Callable[[int, int], None]
 """Called on the pool's thread with the number of finished blocks and the total."""
 
+_PLACES_OF_BLOCK: Final = 4
+_PLACE_BYTES: Final = 256 << 10
+"""A block of 1 MiB takes four places of a :class:`BlockWindow`; a larger one takes no more."""
+_REQUEST_BYTES: Final = 1 << 20
+BLOCKS_OF_REQUEST: Final = 4
+"""One request is for so many bytes of blocks, or for so many blocks if these are more. Blocks that
+are put one by one share requests for so many, because few may be in flight."""
+_MOST_FAMILIES: Final = 1024
 _FIRST_PAUSE_SHARE: Final = 1 / 8
 """The shortest pause of a :class:`CircuitBreaker`, as a share of the longest."""
 
@@ -292,3 +300,51 @@ class Window:
         self.leave(0)  # a waiter for fewer places may have been behind one that timed out
         if self._waiting:
             self._wake_up_at(min(end_s for _, end_s, _ in self._waiting))
+
+
+class BlockWindow(Window):
+    """The blocks in flight: so many of 1 MiB or more, or as many MiB of smaller ones, of which it
+    has at most four times as many.
+
+    Blocks count as large until one of their family has been seen.
+    """
+
+    def __init__(self, large_blocks: int) -> None:
+        """``large_blocks``: how many of 1 MiB or more may be in flight."""
+        self._size = _PLACES_OF_BLOCK * large_blocks
+        super().__init__(self._size)
+        self._block_bytes: dict[Hashable, int] = {}
+
+    def on_seen(self, blocks: Iterable[tuple[Hashable, int]]) -> None:
+        """Record the families and sizes of blocks; the largest of a family counts."""
+        last: Hashable | None = None
+        last_bytes = 0
+        for family, block_bytes in blocks:
+            if family is last and block_bytes <= last_bytes:
+                continue
+            last, last_bytes = family, max(block_bytes, self._block_bytes.get(family, 0))
+            if len(self._block_bytes) == _MOST_FAMILIES:
+                self._block_bytes.clear()
+            self._block_bytes[family] = last_bytes
+
+    def size_of(self, families: Iterable[Hashable]) -> int:
+        """Bytes of the largest block that the families are known to have."""
+        large = _PLACES_OF_BLOCK * _PLACE_BYTES
+        largest, last = 0, None
+        for family in families:
+            if family is not last:
+                last, largest = family, max(largest, self._block_bytes.get(family, large))
+        return largest or large
+
+    def places(self, block_bytes: int, blocks: int = 1) -> int:
+        """Places that blocks in flight take."""
+        return min(self._size, blocks * min(_PLACES_OF_BLOCK, -(-block_bytes // _PLACE_BYTES)))
+
+    def together(self, block_bytes: int) -> int:
+        """Blocks of one request or fetch: at least two of them are in flight."""
+        blocks = max(BLOCKS_OF_REQUEST, _REQUEST_BYTES // block_bytes)
+        return max(1, min(blocks, self.blocks(block_bytes) // 2))
+
+    def blocks(self, block_bytes: int) -> int:
+        """How many blocks of that size may be in flight."""
+        return self._size // self.places(block_bytes)

@@ -33,7 +33,7 @@ TEST_CASE("a request names its requester, its source, and each block with its de
     CHECK(read->blocks[1].depth == 0);
 }
 
-TEST_CASE("a request is for one to four blocks, and all of each") {
+TEST_CASE("a request is for one to sixteen blocks, and all of each") {
     const std::string more = "/0-31/" + kHash + "/1";
     std::string below = kFirst;
     for (std::size_t blocks = 1; blocks <= KeepRequest::kMaxBlocks; ++blocks, below += more) {
