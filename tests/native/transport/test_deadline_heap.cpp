@@ -33,7 +33,7 @@ TEST_CASE("a deadline heap agrees with a linear search") {
     }
 }
 
-TEST_CASE("an empty heap is due never") {
+TEST_CASE("an empty heap is never due") {
     DeadlineHeap heap;
     CHECK(heap.earliest() == kNever);
     heap.add();

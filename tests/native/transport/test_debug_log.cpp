@@ -35,14 +35,14 @@ struct Collected {
 
 }  // namespace
 
-TEST_CASE("A debug log has the lines of the categories that were enabled") {
+TEST_CASE("a debug log has the lines of enabled categories") {
     const Collected collected("reduction,fetch");
     INNET_LOG(kFetch, "requests " << 7);
     INNET_LOG(kForwarding, "drops it");
     CHECK(lines() == std::vector<std::string>{"fetch: requests 7"});
 }
 
-TEST_CASE("A line of a debug log names the node that wrote it") {
+TEST_CASE("a line of a debug log names the node that wrote it") {
     const Collected collected("all");
     const wire::Name node = *wire::Name::from_uri("/n/s0");
     {
@@ -54,7 +54,7 @@ TEST_CASE("A line of a debug log names the node that wrote it") {
           std::vector<std::string>{"forwarding /n/s0: drops it", "forwarding: drops it"});
 }
 
-TEST_CASE("A debug log refuses a category that does not exist") {
+TEST_CASE("a debug log refuses an unknown category") {
     CHECK_THROWS_AS(enable("forwading"), std::invalid_argument);
 }
 

@@ -24,7 +24,7 @@ bool readable(const CompletionQueue& queue) {
 
 }  // namespace
 
-TEST_CASE("an operation that has ended is waited for once") {
+TEST_CASE("an ended operation is waited for once") {
     CompletionBoard board;
     CHECK(!board.wait(1, 0s));
     end(board, 1);
@@ -40,7 +40,7 @@ TEST_CASE("an operation that has ended is waited for once") {
     CHECK(!board.wait(1, 0s));
 }
 
-TEST_CASE("a pending wait ends at the node's end") {
+TEST_CASE("a pending wait ends with the node") {
     CompletionBoard board;
     std::optional<OperationCompletion> ended;
     std::thread waiter([&] { ended = board.wait(1, 1min); });
@@ -81,7 +81,7 @@ TEST_CASE("a queue accepts completions before and after their operation's end") 
     CHECK(other->take().size() == 1);
 }
 
-TEST_CASE("a queue is readable until all has been taken, however much ends meanwhile") {
+TEST_CASE("a queue is readable until all completions are taken, while further ones arrive") {
     CompletionBoard board;
     const auto queue = std::make_shared<CompletionQueue>();
     for (OperationId id = 1; id <= 3; ++id) {

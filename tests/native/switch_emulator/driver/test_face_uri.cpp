@@ -15,7 +15,7 @@ std::string canonical(std::string_view text) {
 
 }  // namespace
 
-TEST_CASE("face URIs are read as clients of NFD write them, and written in NFD's canonical form") {
+TEST_CASE("face URIs are parsed as NFD's clients write them, and written in NFD's canonical form") {
     CHECK(canonical("udp4://192.0.2.1:6363") == "udp4://192.0.2.1:6363");
     CHECK(canonical("udp://192.0.2.1") == "udp4://192.0.2.1:6363");
     CHECK(canonical("tcp6://[::1]:7000") == "tcp6://[::1]:7000");

@@ -85,7 +85,7 @@ bool same(const PacketRef& packet, std::span<const std::uint8_t> bytes) {
 
 }  // namespace
 
-TEST_CASE("a packet of any size is cut into datagrams, and joined where they arrive together") {
+TEST_CASE("a packet of any size is split into datagrams, and joined when they arrive together") {
     std::size_t datagram = 0;
     SUBCASE("MTU 576") { datagram = 548; }
     SUBCASE("MTU 1500") { datagram = 1472; }
@@ -154,7 +154,7 @@ TEST_CASE("a message that is not one packet's fragments yields its datagrams") {
     }
 }
 
-TEST_CASE("what was taken stays as it was when the next message lands") {
+TEST_CASE("a taken packet is unchanged when the next message arrives") {
     constexpr std::size_t kDatagram = 1472;
     Link link(kDatagram);
     std::mt19937 chance(9);
@@ -171,7 +171,7 @@ TEST_CASE("what was taken stays as it was when the next message lands") {
     CHECK(same(landing.take(0, 900, true), first));
 }
 
-TEST_CASE("hostile bytes in any number of datagrams are never joined beyond what arrived") {
+TEST_CASE("hostile datagrams are never joined beyond the bytes that arrived") {
     constexpr std::size_t kDatagram = 548;
     Link link(kDatagram);
     std::mt19937 chance(11);

@@ -107,7 +107,7 @@ struct TableUnderTest : SwitchUnderTest {
 
 }  // namespace
 
-TEST_CASE("links without MACs are trusted ones without a shape") {
+TEST_CASE("only trusted links without a shape omit MACs") {
     TableUnderTest table;
     std::string error;
     const auto is_trusted = [&](const std::optional<simulation::LinkOptions>& shape, bool trusted) {
@@ -161,7 +161,7 @@ TEST_CASE("a face that sends forbidden commands is paused") {
     CHECK(is_paused_after(10));
 }
 
-TEST_CASE("however many never read, something is kept for the next, and a bounded amount of all") {
+TEST_CASE("the backlog of peers that never read is bounded, and leaves room for the next") {
     TableUnderTest test;
     const auto deaf = test.fill(FaceScope::kLocal);
     const PacketRef packet = test.pool.allocate(kMaxPacketBytes);
@@ -214,7 +214,7 @@ TEST_CASE("queued bytes do not change when their lender reuses the memory") {
     }
 }
 
-TEST_CASE("a link that is shaped holds no bytes of a lender, though its channel takes parts") {
+TEST_CASE("a shaped link borrows no bytes, although its channel accepts parts") {
     TableUnderTest test;
     std::size_t room = 1;
     std::string error;

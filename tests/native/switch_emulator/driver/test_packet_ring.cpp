@@ -62,7 +62,7 @@ struct RingUnderTest {
 
 }  // namespace
 
-TEST_CASE("packets of every size come out of a ring as they went in, in order, round after round") {
+TEST_CASE("packets of every size pass a ring unchanged and in order, round after round") {
     RingUnderTest test;
     std::size_t put = 0;
     std::size_t taken = 0;
@@ -143,7 +143,7 @@ TEST_CASE("a consumer that sleeps is woken up once, and never sleeps beside a pa
     CHECK(test.consumer.sleep());
 }
 
-TEST_CASE("ends that come to a ring go on where those before them stopped") {
+TEST_CASE("new ends of a ring continue where the earlier ones stopped") {
     RingUnderTest test;
     for (std::size_t i = 0; i < 3; ++i) REQUIRE(test.put(packet(i, 500)));
     CHECK(test.take() == packet(0, 500));

@@ -44,7 +44,7 @@ TEST_CASE("every message of a batch gets its own digest, batch after batch") {
     }
 }
 
-TEST_CASE("a hasher that was never used, or only for little, ends") {
+TEST_CASE("a hasher without work ends") {
     driver::ParallelHasher unused;
     driver::ParallelHasher little;
     const std::vector<Bytes> of = messages(2, 10);

@@ -109,7 +109,7 @@ TEST_CASE("packets cross in both directions without notifying an awake peer") {
     CHECK_FALSE(wire.right.told());
 }
 
-TEST_CASE("a packet in parts arrives whole, and its borrowed bytes are read once") {
+TEST_CASE("a packet in parts arrives complete, and its borrowed bytes are read once") {
     Wire wire;
     const auto lender = std::make_shared<std::vector<std::uint8_t>>(5000, 7);
     std::vector<OutgoingPacket> packets{wire.left.packet(9, 6000)};

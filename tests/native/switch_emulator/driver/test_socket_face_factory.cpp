@@ -48,7 +48,7 @@ constexpr const char* kUdp = "udp4://127.0.0.1:0";
 
 }  // namespace
 
-TEST_CASE("a face to another node is made by its URI, used, and taken down again") {
+TEST_CASE("a face to another node is created by its URI, used and destroyed") {
     for (const char* scheme : {kTcp, kUdp}) {
         CAPTURE(scheme);
         const SocketPath path;

@@ -35,7 +35,7 @@ TEST_CASE("a packet is complete when its last byte is there, and not before") {
     }
 }
 
-TEST_CASE("no element but an Interest, a Data or an LpPacket is passed over") {
+TEST_CASE("only Interests, Data and LpPackets are accepted") {
     for (int first = 0; first < 256; ++first) {
         const bool is_packet = first == 0x05 || first == 0x06 || first == 0x64;
         const std::vector<std::uint8_t> stream{static_cast<std::uint8_t>(first)};
@@ -47,7 +47,7 @@ TEST_CASE("no element but an Interest, a Data or an LpPacket is passed over") {
             .state == FrameState::kForeign);
 }
 
-TEST_CASE("bytes that cannot begin a packet are an error at once") {
+TEST_CASE("bytes that cannot start a packet are an error at once") {
     const std::vector<std::vector<std::uint8_t>> streams = {
         {6, 253, 0, 1, 9},                             // a length longer than needed
         {6, 254, 0xff, 0xff, 0xff, 0xff},              // 4 GiB

@@ -157,7 +157,7 @@ struct Wire {
 
 }  // namespace
 
-TEST_CASE("packets of one size leave in few messages and arrive whole, in order") {
+TEST_CASE("packets of one size are sent in few messages and arrive in order") {
     Wire wire;
     wire.check_carries(std::vector<std::size_t>(100, 900));
     CHECK(wire.left.counters().messages_sent < 100);
@@ -165,7 +165,7 @@ TEST_CASE("packets of one size leave in few messages and arrive whole, in order"
     wire.check_carries(std::vector<std::size_t>(12, 9000));
 }
 
-TEST_CASE("packets of any sizes arrive whole, in order") {
+TEST_CASE("packets of any sizes arrive complete and in order") {
     bool over_unix = false;
     SUBCASE("over UDP") {}
     SUBCASE("over Unix sockets") { over_unix = true; }
@@ -184,7 +184,7 @@ TEST_CASE("an empty datagram from another address is not a packet") {
     wire.check_carries({100, 100});
 }
 
-TEST_CASE("a path that cannot segment gets its packets one by one") {
+TEST_CASE("a path without segmentation offload gets its packets one by one") {
     Wire wire;
     const int on = 1;  // the kernel does not segment where it computes no checksums
     REQUIRE(::setsockopt(wire.left.fd(), SOL_SOCKET, SO_NO_CHECK, &on, sizeof on) == 0);
@@ -194,7 +194,7 @@ TEST_CASE("a path that cannot segment gets its packets one by one") {
     CHECK(wire.left.counters().send_errors == 0);
 }
 
-TEST_CASE("a path that can segment again is used so again") {
+TEST_CASE("segmentation offload is used again when the path supports it again") {
     Wire wire;
     const auto set_no_check = [&](int on) {
         REQUIRE(::setsockopt(wire.left.fd(), SOL_SOCKET, SO_NO_CHECK, &on, sizeof on) == 0);
@@ -209,7 +209,7 @@ TEST_CASE("a path that can segment again is used so again") {
     CHECK(wire.left.counters().segmentation_refused == 1);
 }
 
-TEST_CASE("packets larger than a datagram of the link arrive whole, in one message each") {
+TEST_CASE("packets larger than a datagram arrive complete, in one message each") {
     constexpr std::size_t kDatagram = 1452;
     Ends ends = udp_ends(kDatagram);
     SUBCASE("over sockets of its own") {}
@@ -276,7 +276,7 @@ TEST_CASE("packets larger than a datagram of the link arrive whole, in one messa
     CHECK(pieces == all);
 }
 
-TEST_CASE("a packet that no datagram can hold is lost alone") {
+TEST_CASE("only a packet that no datagram can hold is lost") {
     Wire wire;
     const std::vector<PacketRef> arrived = wire.carry({100, 66000, 200});
     REQUIRE(arrived.size() == 2);

@@ -30,7 +30,7 @@ TEST_CASE("unsolicited Data is dropped") {
     CHECK(star.node.counters().cache_entries == 0);
 }
 
-TEST_CASE("tampered Data is dropped, and the good one that comes later is taken") {
+TEST_CASE("tampered Data is dropped, and the valid one after it is accepted") {
     Star star;
     star.receive_interest(0, kSegment, 1);
     const PacketRef good =
@@ -62,7 +62,7 @@ TEST_CASE("Data of an unknown key is forwarded and cached, and not delivered loc
     CHECK(star.sent(0).empty());
 }
 
-TEST_CASE("each requester's PIT token comes back unchanged") {
+TEST_CASE("each requester's PIT token is returned unchanged") {
     Star star;
     star.receive_interest(0, kSegment, 1, {.token = "token-of-face-0"});
     star.receive_interest(1, kSegment, 2, {.token = std::string(32, 'x')});
@@ -74,7 +74,7 @@ TEST_CASE("each requester's PIT token comes back unchanged") {
     CHECK(star.sent(2)[0].token.empty());
 }
 
-TEST_CASE("a retransmission's token replaces the one before") {
+TEST_CASE("a retransmission's token replaces the earlier one") {
     Star star;
     star.receive_interest(0, kSegment, 1, {.token = "a longer token"});
     star.receive_interest(0, kSegment, 2, {.token = "short"});
@@ -171,7 +171,7 @@ TEST_CASE("operands requested only by the node's own reducer are not cached") {
     CHECK(star.node.counters().cache_entries == 1);
 }
 
-TEST_CASE("an Interest with an implicit digest takes that packet and no other") {
+TEST_CASE("an Interest with an implicit digest accepts only that packet") {
     Star star;
     const PacketRef wanted = star.data(kSegment, "wanted");
     wire::Name exact = name(kSegment);
@@ -189,7 +189,7 @@ TEST_CASE("an Interest with an implicit digest takes that packet and no other") 
     CHECK(star.node.counters().cache_hits == 1);
 }
 
-TEST_CASE("only Data whose name somebody requests by digest is hashed") {
+TEST_CASE("Data is hashed only if its name is requested by digest") {
     Star star;
     const PacketRef wanted = star.data(kSegment, "wanted");
     wire::Name exact = name(kSegment);

@@ -110,7 +110,7 @@ TEST_CASE("a Hold from a foreign face is ignored") {
     CHECK(it.sent(kLink).empty());
 }
 
-TEST_CASE("PIT tokens of every length come back unchanged") {
+TEST_CASE("PIT tokens of every length are returned unchanged") {
     Crossing it;
     for (std::uint32_t size = 1; size <= wire::kMaxPitTokenSize; ++size) {
         const std::string token(size, static_cast<char>(size));
@@ -148,7 +148,7 @@ TEST_CASE("a packet larger than a foreign face's limit is dropped and counted") 
     CHECK(it.node.counters().too_large == 1);
 }
 
-TEST_CASE("names of /localhost neither come from another machine nor go there") {
+TEST_CASE("names of /localhost are neither accepted from nor sent to other machines") {
     Crossing it;
     it.node.add_route(name("/localhost"), kFar, 0);
     it.node.add_route(name("/localhost"), kNear, 1);
@@ -277,7 +277,7 @@ TEST_CASE("a flood of Interests on one face leaves the other faces most of the t
     CHECK(it.node.face_counters(kNear).over_share_in == 0);
 }
 
-TEST_CASE("programs may request a host's job names; their answers under those names are dropped") {
+TEST_CASE("programs can request a host's job names; their answers under those names are dropped") {
     Crossing it;
     it.node.install_job(name("/job"), 1, nullptr);
     it.node.let_programs_ask(name("/job"));

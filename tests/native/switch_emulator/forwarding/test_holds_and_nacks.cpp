@@ -160,7 +160,7 @@ TEST_CASE("a request that is answered within a millisecond gets no Hold") {
     CHECK(star.node.face_counters(0).holds_out == 0);
 }
 
-TEST_CASE("where timers are long, a request is held later, and before it is repeated") {
+TEST_CASE("with long timers, a request is held later, but before it is repeated") {
     forwarding::NodeOptions options = SwitchUnderTest::default_options();
     options.reducer.min_rto = 250ms;
     Star star(options);
@@ -172,7 +172,7 @@ TEST_CASE("where timers are long, a request is held later, and before it is repe
     CHECK(star.sent(0).size() == 1);
 }
 
-TEST_CASE("a repeated request for unpublished Data is held at once, and by the timer no more") {
+TEST_CASE("a repeated request for unpublished Data is held at once, not by the timer") {
     Star star;
     star.application.productions[kSegment] = {Production::Kind::kPending, {}, bytes("3")};
     star.receive_interest(0, kSegment, 10);

@@ -51,7 +51,7 @@ struct Target : SwitchUnderTest {
 
 }  // namespace
 
-TEST_CASE("packets with flipped, cut and doubled bytes neither break nor fill a node") {
+TEST_CASE("packets with flipped, removed and repeated bytes neither crash nor fill a node") {
     Target target;
     const auto packets = target.every_kind_of_packet();
     std::mt19937 random(11);

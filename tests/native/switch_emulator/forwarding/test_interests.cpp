@@ -31,7 +31,7 @@ struct Star : SwitchUnderTest {
 
 }  // namespace
 
-TEST_CASE("eight equal Interests become one upstream") {
+TEST_CASE("eight equal Interests are forwarded as one") {
     Star star;
     star.ask_from_all(100);
     const auto upstream = star.sent(kUpstream);
@@ -42,7 +42,7 @@ TEST_CASE("eight equal Interests become one upstream") {
     CHECK(star.node.counters().pit_entries == 1);
 }
 
-TEST_CASE("the answer goes to every requester once, and to no other face") {
+TEST_CASE("the answer is sent to every requester once, and to no other face") {
     Star star;
     star.ask_from_all(100);
     star.sent(kUpstream);
@@ -103,7 +103,7 @@ TEST_CASE("a requester's retransmission is sent upstream again") {
     CHECK(upstream[1].nonce == 2);
 }
 
-TEST_CASE("the retransmissions of all requesters become one upstream, round after round") {
+TEST_CASE("retransmissions of all requesters are forwarded as one, round after round") {
     Star star;
     star.ask_from_all(100);
     CHECK(star.sent(kUpstream).size() == 1);
@@ -125,7 +125,7 @@ TEST_CASE("a late requester's first Interest goes upstream when the last transmi
     CHECK(star.sent(kUpstream).size() == 1);
 }
 
-TEST_CASE("where timers are long, a transmission is old when requesters would repeat it") {
+TEST_CASE("with long timers, a transmission is old when requesters would repeat it") {
     forwarding::NodeOptions options = SwitchUnderTest::default_options();
     options.reducer.min_rto = 260ms;
     SwitchUnderTest slow(9, options);
@@ -152,7 +152,7 @@ TEST_CASE("an unanswered Interest leaves the table at the end of its lifetime") 
     CHECK(star.node.counters().unsolicited_data == 1);
 }
 
-TEST_CASE("a retransmission lengthens the wait") {
+TEST_CASE("a retransmission extends the lifetime") {
     Star star;
     star.receive_interest(0, kSegment, 1, {.lifetime = 100ms});
     star.wait(60ms);
@@ -197,7 +197,7 @@ TEST_CASE("a full table nacks with Congestion and keeps its entries") {
     CHECK(star.sent(1).empty());
 }
 
-TEST_CASE("no route: Nack NoRoute, and nothing stays") {
+TEST_CASE("an Interest without a route gets a Nack NoRoute and leaves no state") {
     Star star;
     star.receive_interest(0, "/elsewhere/x", 1);
     const auto answers = star.sent(0);
@@ -227,7 +227,7 @@ TEST_CASE("the longest prefix wins, then the lowest cost") {
     CHECK(star.sent(kUpstream).empty());
 }
 
-TEST_CASE("the forwarding hint of another node decides the way, not the name") {
+TEST_CASE("a forwarding hint of another node determines the route instead of the name") {
     Star star;
     star.node.add_route(name("/n/s1"), 5, 1);
     star.receive_interest(0, kSegment, 1, {.hint = "/n/s1"});
@@ -235,14 +235,14 @@ TEST_CASE("the forwarding hint of another node decides the way, not the name") {
     CHECK(star.sent(kUpstream).empty());
 }
 
-TEST_CASE("in its producer region an Interest goes on by name") {
+TEST_CASE("in its producer region an Interest is forwarded by name") {
     Star star;
     star.receive_interest(0, kSegment, 1, {.hint = "/n/s0"});
     star.receive_interest(1, kSegment, 2, {.hint = "/n/s0"});
     CHECK(star.sent(kUpstream).size() == 1);
 }
 
-TEST_CASE("an Interest to this node without a rule: Nack NoRule") {
+TEST_CASE("an Interest to this node without a rule gets a Nack NoRule") {
     Star star;
     star.receive_interest(0, "/train2/g0/0-7/sum.f32/seq=1/seg=0", 1, {.hint = "/n/s0"});
     const auto answers = star.sent(0);
@@ -259,7 +259,7 @@ TEST_CASE("Interests with different hints share an entry") {
     CHECK(star.node.counters().pit_aggregated == 1);
 }
 
-TEST_CASE("a chain of reflexive Interests is forwarded, and all get the answer") {
+TEST_CASE("a chain of reflexive Interests is forwarded and answered") {
     Star star;
     star.node.add_route(name("/n/home"), 5, 1);
     star.node.add_route(name("/n/source"), 4, 1);
@@ -364,7 +364,7 @@ TEST_CASE("every Interest that a node makes for one name has the same length") {
     for (const Sent& packet : upstream) CHECK(packet.size == upstream[0].size);
 }
 
-TEST_CASE("one neighbour that holds everything leaves the others room") {
+TEST_CASE("a neighbour that holds every request leaves room for others") {
     constexpr std::size_t kCapacity = 64;
     auto options = SwitchUnderTest::default_options();
     options.pit_capacity = kCapacity;

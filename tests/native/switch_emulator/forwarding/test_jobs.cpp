@@ -289,7 +289,7 @@ TEST_CASE("a face carries the names of jobs that it is admitted to, beside its o
     CHECK(is_nack(f.sent(kIdleHost), wire::NackReason::kForbidden));
 }
 
-TEST_CASE("an admission ends with its job, and when the face goes to another job") {
+TEST_CASE("an admission ends with its job, or when the face moves to another job") {
     SharedSwitch f;
     std::uint32_t nonce = 10;
     const auto is_carried = [&](FaceId face) {
@@ -317,7 +317,7 @@ TEST_CASE("an admission ends with its job, and when the face goes to another job
     CHECK(is_nack(f.sent(kOtherHostOfA), wire::NackReason::kForbidden));
 }
 
-TEST_CASE("faces are bound to jobs that are there") {
+TEST_CASE("faces are bound only to existing jobs") {
     SharedSwitch f;
     CHECK_THROWS_AS(f.node.bind_face(17, name("/a")), std::invalid_argument);
     CHECK_THROWS_AS(f.node.bind_face(kHostOfA, name("/x")), std::invalid_argument);

@@ -69,7 +69,7 @@ TEST_CASE("a link is silent while it is cut, and not while it carries hellos") {
     CHECK_FALSE(pair.b.is_silent(0));
 }
 
-TEST_CASE("both ends know when one direction alone is lost") {
+TEST_CASE("both ends notice the loss of one direction") {
     Pair pair;
     pair.pass(kTimeout);
     pair.a_to_b = false;
@@ -115,7 +115,7 @@ TEST_CASE("a node that was suspended for an hour reports no silent neighbour") {
     CHECK_FALSE(liveness.is_silent(0));
 }
 
-TEST_CASE("without a timeout nothing is sent and nothing is silent") {
+TEST_CASE("without a timeout no hello is sent and no link is silent") {
     forwarding::LinkLiveness liveness(Duration{0});
     liveness.add_face(0, true);
     CHECK(liveness.next_deadline() == kNever);

@@ -66,7 +66,7 @@ constexpr std::string_view kSecondHalf =
 
 }  // namespace
 
-TEST_CASE("fragments written by hand, byte for byte, become the Interest with its token") {
+TEST_CASE("hand-written fragments reassemble into the Interest with its token") {
     for (const bool reversed : {false, true}) {
         Fragmented test;
         test.receive_hex(kNear, reversed ? kSecondHalf : kFirstHalf);
@@ -149,7 +149,7 @@ TEST_CASE("fragments of a closed face are not those of the face that reuses its 
     CHECK(test.sent_everywhere() == 0);
 }
 
-TEST_CASE("between nodes, a packet in fragments may be as large as any packet of theirs") {
+TEST_CASE("between nodes, a fragmented packet can have any size that nodes accept") {
     Fragmented test;
     std::vector<std::uint8_t> large(60000);
     wire::Writer(large).header(wire::kData, large.size() - 4);
@@ -161,7 +161,7 @@ TEST_CASE("between nodes, a packet in fragments may be as large as any packet of
     CHECK(test.malformed(kNear) > 0);
 }
 
-TEST_CASE("between nodes, pieces that would make a packet too large are dropped") {
+TEST_CASE("between nodes, fragments of a packet that is too large are dropped") {
     Fragmented test;
     const std::vector<std::uint8_t> zeros(kMaxPacketBytes + 1000);
     const auto half = zeros.size() / 2;
@@ -218,7 +218,7 @@ TEST_CASE(
     CHECK(test.node.counters().reassemblies_failed == 10'000 - Reassembler::kMaxPacketsPerFace);
 }
 
-TEST_CASE("a fragment's headers count as well as what it carries") {
+TEST_CASE("the limit of fragments includes their headers") {
     Fragmented test;
     // A header field that nobody has to know (NDNLPv2: 800 to 959, and no critical number).
     constexpr std::uint32_t kIgnorable = 956;
@@ -242,7 +242,7 @@ TEST_CASE("a fragment's headers count as well as what it carries") {
     CHECK(test.pool.bytes_in_use() == 0);
 }
 
-TEST_CASE("many faces that send no more than beginnings cost bounded memory, too") {
+TEST_CASE("first fragments of many faces use bounded memory") {
     Fragmented test;
     const PacketRef large = test.pool.copy_of(test::Bytes(8000));
     PacketPool& pool = test.pool;

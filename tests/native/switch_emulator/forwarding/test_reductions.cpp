@@ -281,7 +281,7 @@ TEST_CASE("a tampered operand never enters a sum, and the operation recovers by 
     CHECK(only_element(answers[0]) == 10.0F);
 }
 
-TEST_CASE("a contribution that comes ahead of its rank's request is added unasked") {
+TEST_CASE("a contribution that arrives before its request is added") {
     Leaf leaf;
     leaf.install(true);
     for (int rank = 0; rank < 4; ++rank) leaf.give_operand(rank);
@@ -297,7 +297,7 @@ TEST_CASE("a contribution that comes ahead of its rank's request is added unaske
     CHECK(leaf.node.counters().unsolicited_data == 0);
 }
 
-TEST_CASE("a forged contribution that comes ahead is dropped, and its rank asked") {
+TEST_CASE("a forged contribution sent ahead is dropped, and its rank is requested") {
     Leaf leaf;
     leaf.install(true);
     leaf.receive(0, leaf.damaged(leaf.tensor(operand_uri(0), {1.0F})));
@@ -329,7 +329,7 @@ TEST_CASE(
     CHECK(leaf.all_hosts_got_nothing());
 }
 
-TEST_CASE("no sum is sent ahead to programs outside of the network") {
+TEST_CASE("no sum is sent ahead to programs outside the network") {
     Leaf leaf;
     const FaceId outside = leaf.node.add_face({.foreign = true});
     leaf.node.add_route(name("/n/outside"), outside, 1);
@@ -338,7 +338,7 @@ TEST_CASE("no sum is sent ahead to programs outside of the network") {
     CHECK(leaf.sent(outside).empty());
 }
 
-TEST_CASE("a forged sum that comes ahead is dropped, and its switch asked") {
+TEST_CASE("a forged sum sent ahead is dropped, and its switch is requested") {
     SwitchUnderTest spine(3);
     spine.node.add_route(name("/n/leaf0"), 0, 1);
     spine.node.add_route(name("/n/leaf1"), 1, 1);

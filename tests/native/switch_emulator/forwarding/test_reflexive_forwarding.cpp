@@ -63,7 +63,7 @@ TEST_CASE("a producer can send reflexive Interests while the request is pending"
     CHECK(test.node.counters().reflexive_interests == 1);
 }
 
-TEST_CASE("other faces cannot") {
+TEST_CASE("other faces cannot send reflexive Interests") {
     Reflexive test;
     test.trigger();
     CHECK(test.ask(kStranger).empty());
@@ -106,7 +106,7 @@ TEST_CASE("the reflexive path ends with its pending Interest") {
     CHECK(test.ask(kProducer).empty());
 }
 
-TEST_CASE("a pending Interest lives half as long again as the question that it brought") {
+TEST_CASE("a pending Interest outlives its reflexive Interest by half of its lifetime") {
     Reflexive test;
     test.trigger(kTrigger, 200ms);
     test.now += 150ms;
@@ -142,14 +142,14 @@ TEST_CASE("a name in use leads to its first owner") {
     CHECK(test.node.counters().reflexive_routes == 1);
 }
 
-TEST_CASE("a short name could be guessed: it leads nowhere") {
+TEST_CASE("a guessable short reflexive name is not routed") {
     Reflexive test;
     test.receive_interest(kConsumer, "/f/59=1234567", 1);
     CHECK(test.sent(kProducer).size() == 1);
     CHECK(test.node.counters().reflexive_routes == 0);
 }
 
-TEST_CASE("one face cannot take more than its share of ways back") {
+TEST_CASE("one face cannot use more than its share of reverse paths") {
     auto options = SwitchUnderTest::default_options();
     options.pit_capacity = 65536;
     SwitchUnderTest large(3, options);

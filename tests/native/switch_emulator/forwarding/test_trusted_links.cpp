@@ -105,7 +105,7 @@ TEST_CASE("a segment that leaves the machine has a MAC, at once and from the cac
     CHECK(nonce(first) != nonce(later));
 }
 
-TEST_CASE("what the application publishes gets its MAC where it leaves the machine alone") {
+TEST_CASE("the application's Data gets a MAC only where it leaves the machine") {
     Machine it;
     it.let_it_sign();
     it.application.productions[kSegment] = {Production::Kind::kData, it.without_mac(kSegment), {}};
@@ -116,7 +116,7 @@ TEST_CASE("what the application publishes gets its MAC where it leaves the machi
     it.application.productions.clear();
 }
 
-TEST_CASE("a segment whose MAC nobody can make does not leave the machine") {
+TEST_CASE("a segment without a key for its MAC does not leave the machine") {
     Machine it;  // has no group's signer
     it.receive_interest(kNetwork, kSegment, 1);
     it.receive_interest(kMemory, kSegment, 2);

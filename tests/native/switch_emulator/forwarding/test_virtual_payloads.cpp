@@ -71,7 +71,7 @@ TEST_CASE(
     CHECK(leaf.node.counters().cache_hits == 1);
 }
 
-TEST_CASE("a virtual sum that a node evaluates for want of another is as long") {
+TEST_CASE("a virtual sum that a node evaluates itself has the same length") {
     const std::size_t real_length = Pair().length_of_sum(0);
     Pair leaf(false);
     leaf.receive_interest(2, kSum, 1, {.hint = "/n/s0"});
@@ -79,7 +79,7 @@ TEST_CASE("a virtual sum that a node evaluates for want of another is as long") 
     CHECK(leaf.length_sent(2) == real_length + kVirtualBytes);
 }
 
-TEST_CASE("counters of faces tell the length that packets stand for") {
+TEST_CASE("counters of faces count the length that packets represent") {
     Pair real;
     Pair leaf;
     real.length_of_sum(0);

@@ -29,7 +29,7 @@ TEST_CASE("a name belongs to the job of its first component") {
     CHECK(table.of(name("/b").view()) == b);
 }
 
-TEST_CASE("a job may have two components, and shares the first with others") {
+TEST_CASE("a job can have two components, and share the first with others") {
     JobTable table;
     const auto t1 = table.install(name("/kv/t1"), 1).id;
     const auto t2 = table.install(name("/kv/t2"), 1).id;

@@ -23,7 +23,7 @@ TEST_CASE("guarantees follow weights and never exceed the capacity") {
     }
 }
 
-TEST_CASE("when all is used and one is below its guarantee, another is above its own") {
+TEST_CASE("when all is used and one job is below its guarantee, another exceeds its own") {
     for (std::uint32_t seed = 0; seed < 200; ++seed) {
         CAPTURE(seed);
         std::mt19937 random(seed);

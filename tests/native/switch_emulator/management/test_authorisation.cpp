@@ -56,7 +56,7 @@ management::ManagementOptions with_key() {
 
 }  // namespace
 
-TEST_CASE("signed commands of local faces are obeyed, unsigned ones refused") {
+TEST_CASE("signed commands of local faces are executed, unsigned ones refused") {
     ManagedNode managed;
     CHECK(managed.command(2, hmac_registration("/localhost", "/any", "whatever", 1)).code == 200);
     const Bytes parameters = tlv(wire::kGenericComponent, {from_hex("6805070308 0161")});
@@ -189,7 +189,7 @@ TEST_CASE("the wall clock may be set while the node runs") {
     CHECK(managed.command(2, "rib/register", named("/a")).code == 200);
 }
 
-TEST_CASE("keys are obeyed on when the wall clock is set back to before the node's start") {
+TEST_CASE("keys stay valid when the wall clock is set back to before the node's start") {
     ManagedNode managed(with_key());
     constexpr std::int64_t kHourMs = 3'600'000;
     const auto command = [&](std::int64_t offset_ms) {

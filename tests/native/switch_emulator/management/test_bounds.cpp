@@ -49,7 +49,7 @@ TEST_CASE("inherited routes of longer prefixes count") {
     CHECK(managed.command(4, "rib/register", named("/a")).code == 503);
 }
 
-TEST_CASE("a route without room for more does not come to be inherited, but its cost may change") {
+TEST_CASE("a route without room is not inherited, but its cost can change") {
     auto options = ManagedNode::default_options();
     options.max_next_hops = 3;
     ManagedNode managed(options);
@@ -90,7 +90,7 @@ TEST_CASE("strategy choices beyond the bound are refused, existing ones can be c
     CHECK(managed.command(2, "strategy-choice/set", choice("/c")).code == 200);
 }
 
-TEST_CASE("names of many bytes are no prefixes") {
+TEST_CASE("names of many bytes are refused as prefixes") {
     ManagedNode managed;
     const std::string long_name = "/" + std::string(1100, 'x');
     CHECK(managed.command(2, "fib/add-nexthop", named(long_name)).code == 414);

@@ -46,7 +46,7 @@ TEST_CASE("a registration of python-ndn adds a route to its face, and the answer
     }
 }
 
-TEST_CASE("a registration is undone by its like") {
+TEST_CASE("an unregistration removes the matching registration") {
     ManagedNode managed;
     CHECK(managed.command(2, kRegister).code == 200);
     CHECK(managed.command(3, kRegister).code == 200);
@@ -61,7 +61,7 @@ TEST_CASE("a registration is undone by its like") {
     CHECK(managed.routes() == Routes{"/a/b>3/0"});
 }
 
-TEST_CASE("a prefix announcement registers its prefix for as long as it says") {
+TEST_CASE("a prefix announcement registers its prefix for its validity period") {
     ManagedNode managed;
     const Response response = managed.command(2, kAnnounce);
     CHECK(response.code == 200);

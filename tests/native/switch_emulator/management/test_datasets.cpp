@@ -146,7 +146,7 @@ TEST_CASE("requests with signed parameters are answered, as python-ndn's nfdc se
     CHECK(elements_of(bytes(sent[0].content)).size() == 4);
 }
 
-TEST_CASE("names that no dataset has are refused") {
+TEST_CASE("names without a dataset are refused") {
     ManagedNode managed;
     std::uint32_t nonce = 100;
     for (const char* uri :

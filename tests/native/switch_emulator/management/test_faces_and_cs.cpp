@@ -73,7 +73,7 @@ TEST_CASE("creating an existing or impossible face is reported") {
     CHECK(unknown.body.uri == "smtp://127.0.0.1");
 }
 
-TEST_CASE("faces of kinds that there are none of are refused") {
+TEST_CASE("faces of unsupported kinds are refused") {
     ManagedNode managed;
     ControlParameters on_demand = to_uri("udp4://127.0.0.1:6363");
     on_demand.persistency = 1;

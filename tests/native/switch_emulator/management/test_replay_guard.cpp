@@ -58,7 +58,7 @@ TEST_CASE("sequence numbers rise; nonces alone must be new") {
     CHECK_FALSE(admits(guard, {.key = "/n", .nonce = "x"}));
 }
 
-TEST_CASE("signers do not touch each other, and a face's are forgotten with it") {
+TEST_CASE("signers are independent, and those of a face are dropped with it") {
     ReplayGuard guard;
     CHECK(admits(guard, {.time_ms = 10}, 1));
     CHECK(admits(guard, {.time_ms = 5}, 2));
@@ -71,7 +71,7 @@ TEST_CASE("signers do not touch each other, and a face's are forgotten with it")
     CHECK_FALSE(admits(guard, {.time_ms = 7}));
 }
 
-TEST_CASE("of more signers than there is room for, the one longest silent is forgotten") {
+TEST_CASE("the signer that was silent longest is dropped when there are too many") {
     ReplayGuard guard(0, 2);
     CHECK(admits(guard, {.key = "/a", .time_ms = 10}));
     CHECK(admits(guard, {.key = "/b", .time_ms = 10}));
@@ -81,13 +81,13 @@ TEST_CASE("of more signers than there is room for, the one longest silent is for
     CHECK(admits(guard, {.key = "/b", .time_ms = 10}));
 }
 
-TEST_CASE("a command without a timestamp cannot be told from its replay") {
+TEST_CASE("a command without a timestamp is indistinguishable from its replay") {
     ReplayGuard guard;
     CHECK(admits(guard, {}));
     CHECK(admits(guard, {}));
 }
 
-TEST_CASE("a time is near the wall clock's, on either side") {
+TEST_CASE("a time is compared with the wall clock in both directions") {
     constexpr std::uint64_t kGrace = ReplayGuard::kGracePeriodMs;
     constexpr std::uint64_t kNow = 1'000'000;
     ReplayGuard guard;
@@ -120,7 +120,7 @@ TEST_CASE("commands with nonces alone are distinguished from each other") {
     CHECK_FALSE(admits(guard, {.nonce = "y"}, 1));
 }
 
-TEST_CASE("of nonces without a time, the oldest is forgotten first, and all of them are few") {
+TEST_CASE("nonces without a time are bounded, and the oldest is dropped first") {
     ReplayGuard guard;
     for (int i = 0; i < 1025; ++i) CHECK(admits(guard, {.nonce = std::to_string(i)}, 1));
     CHECK_FALSE(admits(guard, {.nonce = "1024"}, 1));

@@ -90,7 +90,7 @@ TEST_CASE("a capture route inherits nothing and hides shorter ones; inheritance 
     CHECK(sink.hops["/a/b"] == std::map<FaceId, std::uint32_t>{{2, 2}, {3, 0}});
 }
 
-TEST_CASE("routes expire, unless they are registered anew") {
+TEST_CASE("routes expire unless they are registered again") {
     RecordedHops sink;
     Rib rib(sink);
     const TimePoint start{1h};

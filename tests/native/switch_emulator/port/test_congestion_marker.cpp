@@ -47,7 +47,7 @@ TEST_CASE("Data are marked once a queue has been above its threshold for the bas
     CHECK(queue.marker.marked() == 1);
 }
 
-TEST_CASE("marks come closer together while a queue stays, and start anew when it was short") {
+TEST_CASE("marks become more frequent while a queue stays, and start again when it was short") {
     Queue queue;
     queue.marks(kHigh);
     std::vector<Duration> intervals;

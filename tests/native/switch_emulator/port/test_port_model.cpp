@@ -132,7 +132,7 @@ TEST_CASE("a token bucket passes one burst at once after an idle time") {
     CHECK(bench.run() == std::vector<TimePoint>{kStart + 1s, kStart + 1s + 500us});
 }
 
-TEST_CASE("rounding takes nothing of the rate") {
+TEST_CASE("rounding does not reduce the rate") {
     PortOptions options = at_rate(10e9);  // 67 bytes take 53.6 ns
     Bench bench(options);
     for (int i = 0; i < 5000; ++i) bench.enqueue(67, kStart);
@@ -167,7 +167,7 @@ TEST_CASE("a packet larger than the queue still crosses an idle link") {
     CHECK(bench.run() == std::vector<TimePoint>{kStart + 9ms});
 }
 
-TEST_CASE("losses are as many as the probability says, and those of the seed") {
+TEST_CASE("losses follow the probability and the seed") {
     PortOptions options;
     options.loss = 0.05;
     const auto survivors = [&](std::uint64_t seed) {
@@ -192,7 +192,7 @@ TEST_CASE("losses are as many as the probability says, and those of the seed") {
     }
 }
 
-TEST_CASE("probabilities at both ends lose nothing and everything") {
+TEST_CASE("the probabilities 0 and 1 lose nothing and everything") {
     PortOptions options;
     options.loss = 1.0;
     Bench all(options);

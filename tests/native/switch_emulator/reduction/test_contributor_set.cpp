@@ -44,14 +44,14 @@ TEST_CASE("a set meets exactly the intervals that hold one of its ranks") {
     }
 }
 
-TEST_CASE("a set has one spelling") {
+TEST_CASE("a set has one canonical form") {
     for (const auto* digits : {"", "0", "01", "F", "0x1", "1g", "-1", "1 "}) {
         CAPTURE(digits);
         CHECK(!ContributorSet::parse(digits));
     }
 }
 
-TEST_CASE("a set of a thousand ranks") {
+TEST_CASE("a set can have a thousand ranks") {
     const std::string digits = "8" + std::string(255, '0');  // rank 1023 alone
     CHECK(intersects(digits, "1023"));
     CHECK(intersects(digits, "512-1023"));

@@ -46,7 +46,7 @@ struct Switch : ReducerFixture {
 
 }  // namespace
 
-TEST_CASE("a sum of contributions that came ahead asks for none of them") {
+TEST_CASE("a sum of contributions sent ahead requests none of them") {
     Switch f;
     f.all_came_ahead();
     f.offer_of(2);
@@ -62,7 +62,7 @@ TEST_CASE("a sum of contributions that came ahead asks for none of them") {
     f.check_nothing_left();
 }
 
-TEST_CASE("what does not come ahead with the others is asked for after two milliseconds") {
+TEST_CASE("a contribution missing among those sent ahead is requested after two milliseconds") {
     Switch f;
     f.all_came_ahead();
     f.offer_of(0);
@@ -77,7 +77,7 @@ TEST_CASE("what does not come ahead with the others is asked for after two milli
     f.check_nothing_left();
 }
 
-TEST_CASE("an operand that does not come ahead is waited for once, and then requested at once") {
+TEST_CASE("an operand that is not sent ahead is awaited once, and then requested at once") {
     Switch f;
     f.offer_of(0, 0);
     REQUIRE(f.admit(f.sum(0)) == Admission::kAccepted);
@@ -94,7 +94,7 @@ TEST_CASE("an operand that does not come ahead is waited for once, and then requ
     f.check_nothing_left();
 }
 
-TEST_CASE("a contribution behind which the next one came is asked for at once") {
+TEST_CASE("a contribution overtaken by the next one is requested at once") {
     Switch f;
     f.begin_segments(1, 3);
     f.begin_segments(2, 1);
@@ -111,7 +111,7 @@ TEST_CASE("a contribution behind which the next one came is asked for at once") 
     f.check_nothing_left();
 }
 
-TEST_CASE("segments whose sums were begun out of turn are not taken for lost") {
+TEST_CASE("segments whose sums started out of order are not considered lost") {
     Switch f;
     for (std::uint64_t segment = 0; segment < 4; ++segment) f.offer_of(0, 1, segment);
     for (const std::uint64_t segment : {1, 2, 0, 3}) {
@@ -125,7 +125,7 @@ TEST_CASE("segments whose sums were begun out of turn are not taken for lost") {
     f.check_nothing_left();
 }
 
-TEST_CASE("a contribution is overtaken by one that came before its sum was begun") {
+TEST_CASE("a contribution is overtaken by one that arrived before its sum started") {
     Switch f;
     f.begin_segments(1, 1);
     f.offer_of(1, 1, 1);
@@ -140,7 +140,7 @@ TEST_CASE("a contribution is overtaken by one that came before its sum was begun
     f.check_nothing_left();
 }
 
-TEST_CASE("while contributions of a rank come, those behind them are waited for") {
+TEST_CASE("while contributions of a rank arrive, later ones are awaited") {
     Switch f;
     f.begin_segments(1, 5);
     for (std::uint64_t segment = 0; segment < 5; ++segment) {
@@ -153,7 +153,7 @@ TEST_CASE("while contributions of a rank come, those behind them are waited for"
     f.check_nothing_left();
 }
 
-TEST_CASE("contributions that come ahead too late are waited for longer") {
+TEST_CASE("contributions sent ahead too late are awaited longer") {
     Switch f;
     f.all_came_ahead();
     const auto asks_after = [&](std::uint64_t seq, Duration late) {
@@ -173,7 +173,7 @@ TEST_CASE("contributions that come ahead too late are waited for longer") {
     f.check_nothing_left();
 }
 
-TEST_CASE("a contribution that was lost does not make later ones be waited for longer") {
+TEST_CASE("a lost contribution does not extend the wait for later ones") {
     Switch f;
     f.all_came_ahead();
     for (const std::uint64_t seq : {1, 3}) {
@@ -195,7 +195,7 @@ TEST_CASE("a contribution that was lost does not make later ones be waited for l
     f.check_nothing_left();
 }
 
-TEST_CASE("a rank whose segments all come too late is waited for longer") {
+TEST_CASE("a rank whose segments all arrive too late is awaited longer") {
     Switch f;
     constexpr std::uint64_t kSegments = 8;
     const auto asks_after = [&](std::uint64_t seq, Duration late) {
@@ -225,7 +225,8 @@ TEST_CASE("contributions that no rule adds are not kept") {
     f.check_nothing_left();
 }
 
-TEST_CASE("contributions that came ahead go with their group, and with an Interest's lifetime") {
+TEST_CASE(
+    "contributions sent ahead are dropped with their group, or after an Interest's lifetime") {
     Switch f;
     f.offer_of(0, 1);
     CHECK(f.pool.bytes_in_use() > 0);
@@ -260,7 +261,7 @@ TEST_CASE("a flood of contributions keeps the newest, in bounded memory") {
     CHECK(f.answers().size() == 1);
 }
 
-TEST_CASE("contributions of different calls that came ahead end their sum with an error") {
+TEST_CASE("contributions of different calls sent ahead end their sum with an error") {
     Switch f;
     f.offer(contribution(0), std::vector<float>{1.0F});
     f.offer(contribution(1), std::vector<float>{1.0F, 2.0F});

@@ -2,7 +2,7 @@
 
 namespace innet::reduction::test {
 
-TEST_CASE("a node's quick answers for one interval make nothing of another interval look lost") {
+TEST_CASE("a node's quick answers for one interval do not make another interval look lost") {
     // h0 gives its own contribution after a millisecond, and the sum that it waits for after
     // fifteen more: far more than any gap between the quick ones.
     constexpr std::uint64_t kSegments = 200;

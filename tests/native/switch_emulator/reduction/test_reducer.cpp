@@ -89,7 +89,7 @@ TEST_CASE("the order of arrival does not change a bit of the sum") {
     } while (std::next_permutation(order.begin(), order.end()));
 }
 
-TEST_CASE("operands that come twice or unasked change nothing") {
+TEST_CASE("repeated and unrequested operands change nothing") {
     ReducerFixture f;
     f.reducer.install(rule_of("0-1", {{"0", "h0"}, {"1", "h1"}}));
     f.arrive(f.operand_uri("0"), std::vector<float>{100});
@@ -214,7 +214,7 @@ TEST_CASE("an empty segment has an empty sum") {
     CHECK(!answers[0].error);
 }
 
-TEST_CASE("only names of reductions with a usable rule are taken") {
+TEST_CASE("only names of reductions with a usable rule are accepted") {
     ReducerFixture f;
     f.reducer.install(rule_of("0-3", kFourRanks, false));
     CHECK(f.admit(f.operand_uri("0-3")) == Admission::kNoRule);

@@ -113,7 +113,7 @@ TEST_CASE("a parked reduction is refused if its late operand arrives while no sl
     f.check_nothing_left();
 }
 
-TEST_CASE("a parked reduction that is requested again") {
+TEST_CASE("a parked reduction that is requested again continues") {
     ReducerFixture f(1);
     f.reducer.install(two_ranks());
     REQUIRE(f.admit(f.operand_uri("0-1", 0)) == Admission::kAccepted);

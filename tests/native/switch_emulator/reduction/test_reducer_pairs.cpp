@@ -57,7 +57,7 @@ TEST_CASE("operands of different sizes make a union of its own size") {
     u.f.check_nothing_left();
 }
 
-TEST_CASE("nothing and nothing is nothing") {
+TEST_CASE("the union of empty operands is empty") {
     Union u;
     u.arrive(0, content({}));
     u.arrive(1, content({}));

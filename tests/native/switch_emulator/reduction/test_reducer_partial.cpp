@@ -99,7 +99,7 @@ TEST_CASE("differing contributor sets are reported") {
     f.check_nothing_left();
 }
 
-TEST_CASE("a parked reduction comes back with the operands that take part") {
+TEST_CASE("a resumed reduction has the operands that take part") {
     ReducerFixture f(1);
     f.reducer.install(rule_of("0-3", kFourRanks));
     REQUIRE(f.admit(over("0-3", "c")) == Admission::kAccepted);

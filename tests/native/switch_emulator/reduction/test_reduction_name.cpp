@@ -17,7 +17,7 @@ wire::Name name_of(const std::string& uri) {
 
 }  // namespace
 
-TEST_CASE("a reduction's name is read from its end") {
+TEST_CASE("a reduction's name is parsed from its end") {
     const wire::Name name = name_of("/a/longer/job/g0/0-3/max.bf16/seq=41/seg=70000");
     const auto parsed = ReductionName::parse(name.view());
     REQUIRE(parsed);
@@ -30,7 +30,7 @@ TEST_CASE("a reduction's name is read from its end") {
     CHECK(parsed->rule_hash() == name_of("/a/longer/job/g0/0-3").view().hash());
 }
 
-TEST_CASE("an operand's name differs in its interval alone") {
+TEST_CASE("an operand's name differs only in its interval") {
     const wire::Name name = name_of("/job/g0/0-7/sum.f32/seq=41/seg=9");
     const auto parsed = ReductionName::parse(name.view());
     REQUIRE(parsed);
@@ -45,7 +45,7 @@ TEST_CASE("an operand's name differs in its interval alone") {
     CHECK(hash.publication == name_of("/job/g0/14-3/sum.f32/seq=41").view().hash());
 }
 
-TEST_CASE("names of another form are no reductions") {
+TEST_CASE("names of another form are not reductions") {
     for (const auto* uri : {
              "/job/g0/0-3/sum.f32/seq=41",          // no segment
              "/job/g0/0-3/sum.f32/seg=9/seq=41",    // in another order

@@ -113,7 +113,7 @@ TEST_CASE("slots of a stalled job do not starve other jobs") {
     CHECK(f.reducer.job_slots(b).in_use == 4);
 }
 
-TEST_CASE("a parked reduction of a job below its guarantee finds a slot when its rank comes") {
+TEST_CASE("a parked reduction of a job below its guarantee gets a slot when its rank contributes") {
     SharedReducer f(4);
     const auto a = f.add_job("a");
     f.add_job("b");

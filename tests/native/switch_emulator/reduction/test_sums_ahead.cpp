@@ -68,7 +68,7 @@ struct SpineReducer : ReducerFixture {
 
 }  // namespace
 
-TEST_CASE("a sum whose operands all came ahead goes ahead, in whatever order they came") {
+TEST_CASE("a sum whose operands were all sent ahead is sent ahead, in any order of arrival") {
     LeafReducer f;
     std::vector<int> ranks{0, 1, 2};
     std::uint64_t seq = 0;
@@ -87,7 +87,7 @@ TEST_CASE("a sum whose operands all came ahead goes ahead, in whatever order the
     f.check_nothing_left();
 }
 
-TEST_CASE("operations under way at once each send their sum ahead") {
+TEST_CASE("concurrent operations each send their sum ahead") {
     LeafReducer f;
     for (const int rank : {0, 1}) {
         for (std::uint64_t seq = 1; seq <= 8; ++seq) f.offer_of(rank, seq);
@@ -98,7 +98,7 @@ TEST_CASE("operations under way at once each send their sum ahead") {
     }
 }
 
-TEST_CASE("a sum that was lost on its way is sent again on request, and no rank is asked") {
+TEST_CASE("a lost sum is sent again on request without requests to ranks") {
     LeafReducer f;
     f.offer_all(1);
     CHECK(f.went_ahead(1));
@@ -110,7 +110,7 @@ TEST_CASE("a sum that was lost on its way is sent again on request, and no rank 
     f.check_nothing_left();
 }
 
-TEST_CASE("a sum that nobody keeps any more is made again") {
+TEST_CASE("a sum that was dropped is computed again") {
     LeafReducer f;
     f.offer_all(1);
     f.pass(1s);
@@ -123,7 +123,7 @@ TEST_CASE("a sum that nobody keeps any more is made again") {
     f.check_nothing_left();
 }
 
-TEST_CASE("a sum with a late rank waits for its request, and does not go ahead then") {
+TEST_CASE("a sum with a late rank waits for its request and is not sent ahead") {
     LeafReducer f;
     f.offer_all(0);
     CHECK(f.went_ahead(0));
@@ -138,7 +138,7 @@ TEST_CASE("a sum with a late rank waits for its request, and does not go ahead t
     f.check_nothing_left();
 }
 
-TEST_CASE("contributions that come again send no sum again") {
+TEST_CASE("repeated contributions send no sum again") {
     LeafReducer f;
     f.offer_all(2);
     CHECK(f.went_ahead(2));
@@ -148,7 +148,7 @@ TEST_CASE("contributions that come again send no sum again") {
     CHECK(f.reducer.counters().contributions_ahead == 3);
 }
 
-TEST_CASE("a node that requests all the same what was sent ahead gets few sums ahead") {
+TEST_CASE("a node that requests sums despite receiving them ahead gets fewer ahead") {
     LeafReducer f;
     int ahead = 0;
     constexpr std::uint64_t kOperations = 100;
@@ -168,7 +168,7 @@ TEST_CASE("a node that requests all the same what was sent ahead gets few sums a
     CHECK(ahead > 80);
 }
 
-TEST_CASE("requests that cross the sums of one operation keep no later sum back") {
+TEST_CASE("requests that cross the sums of one operation delay no later sum") {
     LeafReducer f;
     for (std::uint64_t segment = 0; segment < 20; ++segment) {
         for (const auto* rank : {"0", "1", "2"}) {
@@ -185,7 +185,7 @@ TEST_CASE("requests that cross the sums of one operation keep no later sum back"
     CHECK(f.went_ahead(2));
 }
 
-TEST_CASE("a sum of some ranks goes ahead without the others") {
+TEST_CASE("a sum of some ranks is sent ahead without the others") {
     LeafReducer f;
     for (const auto* rank : {"0", "2"}) {
         f.offer(value(rank, 1, 0, "sum.f32.of-5"), std::vector<float>{1.0F});
@@ -194,7 +194,8 @@ TEST_CASE("a sum of some ranks goes ahead without the others") {
     CHECK(f.forwarder.ahead[0].name == value("0-2", 1, 0, "sum.f32.of-5"));
 }
 
-TEST_CASE("operands that disagree send nothing ahead, and the request for their sum tells why") {
+TEST_CASE(
+    "disagreeing operands send nothing ahead, and the request for their sum gets the reason") {
     LeafReducer f;
     f.offer(value("0", 1), std::vector<float>{1.0F});
     f.offer(value("1", 1), std::vector<float>{1.0F, 2.0F});
@@ -210,7 +211,7 @@ TEST_CASE("operands that disagree send nothing ahead, and the request for their 
     f.check_nothing_left();
 }
 
-TEST_CASE("no sum goes ahead while all slots are in use") {
+TEST_CASE("no sum is sent ahead while all slots are in use") {
     LeafReducer f(1);
     f.reducer.install(rule_of("5-6", {{"5", "h5"}, {"6", "h6"}}));
     REQUIRE(f.admit(value("5-6", 1)) == Admission::kAccepted);
@@ -247,14 +248,14 @@ TEST_CASE("a rule that was replaced or removed sends nothing ahead to its old pl
     f.check_nothing_left();
 }
 
-TEST_CASE("a node takes no sum from others that it makes itself") {
+TEST_CASE("a node accepts no sum from others that it makes itself") {
     LeafReducer f;
     f.reducer.install(rule_of("0-5", {{"0-2", "me"}, {"3-5", "leaf1"}}));
     CHECK(!f.reducer.may_use(name_of(value("0-2", 1)).view()));
     CHECK(f.reducer.may_use(name_of(value("3-5", 1)).view()));
 }
 
-TEST_CASE("congestion marks of operands go ahead with their sum") {
+TEST_CASE("congestion marks of operands are sent ahead with their sum") {
     LeafReducer f;
     f.offer_of(0, 1);
     f.offer(f.packet_of(value("1", 1), bytes_of(std::vector<float>{2.0F}), {.elements = 1}), true);
@@ -263,7 +264,7 @@ TEST_CASE("congestion marks of operands go ahead with their sum") {
     CHECK(f.forwarder.ahead[0].marked);
 }
 
-TEST_CASE("sums that come ahead are waited for, once they have come ahead") {
+TEST_CASE("sums are awaited once earlier ones were sent ahead") {
     SpineReducer f;
     REQUIRE(f.admit(value("0-3", 0)) == Admission::kAccepted);
     CHECK(f.forwarder.asked.size() == 2);
@@ -282,7 +283,7 @@ TEST_CASE("sums that come ahead are waited for, once they have come ahead") {
     f.check_nothing_left();
 }
 
-TEST_CASE("a sum that does not come ahead is requested after a moment, and at once for some time") {
+TEST_CASE("a sum not sent ahead is requested after a pause, and later ones at once for some time") {
     SpineReducer f;
     f.both_came_ahead();
     REQUIRE(f.admit(value("0-3", 1)) == Admission::kAccepted);
@@ -304,7 +305,7 @@ TEST_CASE("a sum that does not come ahead is requested after a moment, and at on
     f.check_nothing_left();
 }
 
-TEST_CASE("sums of the shards go ahead to the nodes that add them, or wait for requests") {
+TEST_CASE("sums of shards are sent ahead to the nodes that add them, or wait for requests") {
     ReducerFixture f;
     f.reducer.install(rule_of("0-1", {{"0", "h0"}, {"1", "h1"}}, true, {"spine0", "", "spine2"}));
     for (std::uint64_t segment = 0; segment < 6; ++segment) {
@@ -324,7 +325,7 @@ TEST_CASE("sums of the shards go ahead to the nodes that add them, or wait for r
     CHECK(f.forwarder.asked.empty());
 }
 
-TEST_CASE("segments of one shard overtake none of another") {
+TEST_CASE("segments of one shard do not overtake those of another") {
     ReducerFixture f;
     const std::vector<std::pair<std::string, std::string>> ranks{{"0", "h0"}, {"1", "h1"}};
     f.reducer.install(rule_of("0-1", ranks, true, {"spine0", "spine1"}));
@@ -347,7 +348,7 @@ TEST_CASE("segments of one shard overtake none of another") {
     }
 }
 
-TEST_CASE("a sum that the next one overtook is requested at once") {
+TEST_CASE("a sum overtaken by the next one is requested at once") {
     SpineReducer f;
     f.both_came_ahead();
     for (std::uint64_t segment = 0; segment < 2; ++segment) {
@@ -363,7 +364,7 @@ TEST_CASE("a sum that the next one overtook is requested at once") {
     f.check_nothing_left();
 }
 
-TEST_CASE("a contribution that one of a sum ahead overtook is requested at once") {
+TEST_CASE("a contribution overtaken by one of the next sum is requested at once") {
     LeafReducer f;
     f.offer_of(0, 1);
     f.offer_of(1, 1);
@@ -378,7 +379,7 @@ TEST_CASE("a contribution that one of a sum ahead overtook is requested at once"
     CHECK(f.answers().size() == 1);
 }
 
-TEST_CASE("sums of sums that came ahead go ahead in their turn") {
+TEST_CASE("sums of sums sent ahead are sent ahead in turn") {
     SpineReducer f({"core"});
     f.offer_both(1);
     REQUIRE(f.forwarder.ahead.size() == 1);

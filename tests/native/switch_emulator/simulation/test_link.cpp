@@ -324,7 +324,7 @@ TEST_CASE("new impairments do not affect packets that already arrived") {
     CHECK(bench.run() == std::vector<Arrival>{{0, kStart + 1ms}, {1, kStart + 1s + 1001us}});
 }
 
-TEST_CASE("impairments that are taken away leave no packet behind") {
+TEST_CASE("removed impairments leave no packet behind") {
     LinkOptions options = with_delay();
     options.jitter = 2ms;
     Bench bench(options);

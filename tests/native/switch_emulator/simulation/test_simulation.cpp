@@ -185,7 +185,7 @@ TEST_CASE("a crashed node answers only after it has restarted and published agai
     CHECK(pair.is_whole());
 }
 
-TEST_CASE("a node that crashes ends its own operations and says why") {
+TEST_CASE("a crashing node ends its own operations with the reason") {
     Pair pair;
     pair.fetch();
     CHECK(pair.run(1ms) == OperationStatus::kCancelled);

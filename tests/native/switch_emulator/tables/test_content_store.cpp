@@ -112,7 +112,7 @@ TEST_CASE("CanBePrefix with MustBeFresh skips stale Data") {
     CHECK_FALSE(cache.find("/a", true).empty());
 }
 
-TEST_CASE("Data below a name can be erased, and no other") {
+TEST_CASE("erasing removes only Data below a name") {
     for (const Policy policy : {Policy::kLru, Policy::kS3Fifo}) {
         Cache cache(1 << 20, policy);
         for (const char* name : {"/a/g1/0/1", "/a/g1/0/2", "/a/g1/0-3/1", "/a/g1", "/a/g2/0/1"}) {
@@ -149,7 +149,7 @@ TEST_CASE("inserting the same name replaces the entry") {
     CHECK(cache.store.size_bytes() == before);
 }
 
-TEST_CASE("the bound holds for real memory, whatever is inserted and asked for") {
+TEST_CASE("the limit holds for real memory, for any insertions and requests") {
     for (const Policy policy : {Policy::kLru, Policy::kS3Fifo}) {
         constexpr std::size_t kCapacity = 100'000;
         Cache cache(kCapacity, policy);
@@ -252,7 +252,7 @@ TEST_CASE("names that were dropped leave nothing behind") {
     CHECK_FALSE(cache.find("/job/group/9999", true).empty());
 }
 
-TEST_CASE("a cleared store is empty, and takes Data again") {
+TEST_CASE("a cleared store is empty and accepts Data again") {
     for (const Policy policy : {Policy::kLru, Policy::kS3Fifo}) {
         Cache cache(1 << 20, policy);
         for (const std::string_view uri : {"/x/0", "/x/1", "/y"}) cache.insert(uri);
@@ -266,7 +266,7 @@ TEST_CASE("a cleared store is empty, and takes Data again") {
     }
 }
 
-TEST_CASE("names chosen for one bucket cost a look-up a bounded number of probes") {
+TEST_CASE("names chosen for one bucket cost a bounded number of probes per look-up") {
     // As whoever had learnt the key could choose them: of 512 in a bucket, most are not kept.
     Cache cache(1 << 20);
     std::size_t sent = 0;
@@ -326,7 +326,7 @@ TEST_CASE("thousands of names that differ in related bytes stay in short chains"
     CHECK(cache.store.longest_chain() <= 16);
 }
 
-TEST_CASE("a full name is answered by the packet of that digest alone") {
+TEST_CASE("a full name is answered only by the packet with that digest") {
     Cache cache(1 << 20);
     const PacketRef packet = cache.make_data("/a");
     cache.insert(packet);
@@ -340,7 +340,7 @@ TEST_CASE("a full name is answered by the packet of that digest alone") {
     CHECK(cache.find(wrong.view().to_uri(), true).empty());
 }
 
-TEST_CASE("the digest of a packet is not that of the one which takes its place") {
+TEST_CASE("the digest of a replaced packet does not match its successor") {
     Cache cache(1 << 20);
     security::Sha256 sha256;
     const auto full_name_of = [&](const PacketRef& packet) {
@@ -359,7 +359,7 @@ TEST_CASE("the digest of a packet is not that of the one which takes its place")
     CHECK(cache.has(full_name_of(second)));
 }
 
-TEST_CASE("a root manifest is never fresh, so that a requester can get another one") {
+TEST_CASE("a root manifest is never fresh, so that a requester can fetch another one") {
     Cache cache(1 << 20);
     for (const auto* uri : {"/a/32=manifest/seg=0", "/a/32=manifest/seg=1", "/a/seg=0"}) {
         cache.insert(cache.make_data(uri, 100, 1h));

@@ -70,7 +70,7 @@ TEST_CASE("unused entries expire, and a full table evicts the least recently use
     CHECK(measurements.size() == 2);
 }
 
-TEST_CASE("measurements of a closed face go") {
+TEST_CASE("measurements of a closed face are removed") {
     Measurements measurements;
     measurements.of(name("/a"), kNow).at(1);
     measurements.of(name("/a"), kNow).at(2);

@@ -65,7 +65,7 @@ TEST_CASE("requests for sums leave a quarter of the table to operands") {
     CHECK(pit.insert(key("/operand"), {}, jobs::kNoJob, tables::PitUse::kOperand) != nullptr);
 }
 
-TEST_CASE("names, CanBePrefix and MustBeFresh tell entries apart") {
+TEST_CASE("entries differ by name, CanBePrefix and MustBeFresh") {
     Keys key;
     Pit pit(16);
     PitEntry* plain = pit.insert(key("/a/b"), {});
@@ -93,7 +93,7 @@ TEST_CASE("entries with equal hashes are distinguished by their names") {
     CHECK(pit.find(b) == second);
 }
 
-TEST_CASE("the table takes its capacity and not one entry more") {
+TEST_CASE("the table holds exactly its capacity") {
     Keys key;
     Pit pit(3);
     for (int i = 0; i < 3; ++i) CHECK(pit.insert(key("/a/" + std::to_string(i)), {}) != nullptr);
@@ -103,7 +103,7 @@ TEST_CASE("the table takes its capacity and not one entry more") {
     CHECK(pit.size() == 3);
 }
 
-TEST_CASE("a table that has grown finds every entry, and no other") {
+TEST_CASE("a grown table finds exactly its entries") {
     constexpr int kEntries = 5000;
     Keys key;
     Pit pit(2 * kEntries);
@@ -119,7 +119,7 @@ TEST_CASE("a table that has grown finds every entry, and no other") {
     CHECK(pit.size() == kEntries / 2);
 }
 
-TEST_CASE("records are one per face, in the order of their first arrival") {
+TEST_CASE("there is one record per face, in the order of first arrival") {
     Keys key;
     Pit pit(4);
     PitEntry& entry = *pit.insert(key("/a"), {});

@@ -19,7 +19,7 @@ std::vector<std::uint8_t> counting(std::size_t size) {
 
 }  // namespace
 
-TEST_CASE("a buffer has the size asked for, up to the largest packet") {
+TEST_CASE("a buffer has the requested size, up to the largest packet") {
     PacketPool pool;
     for (const std::size_t size : {0, 1, 255, 256, 257, 2048, 2049, 9216, 9217, 65536}) {
         CAPTURE(size);
@@ -70,7 +70,7 @@ TEST_CASE("moving and assigning to itself keeps the count right") {
     CHECK(pool.bytes_in_use() == other.pinned_bytes());
 }
 
-TEST_CASE("slices show parts and keep the whole alive") {
+TEST_CASE("slices show parts and keep the buffer alive") {
     PacketPool pool;
     PacketRef part;
     {
@@ -89,7 +89,7 @@ TEST_CASE("slices show parts and keep the whole alive") {
     CHECK(part.bytes()[0] == 15);
 }
 
-TEST_CASE("no reference: no bytes") {
+TEST_CASE("an empty reference has no bytes") {
     PacketRef nothing;
     CHECK_FALSE(nothing);
     CHECK(nothing.bytes().empty());

@@ -121,7 +121,7 @@ TEST_CASE("both ranks publish and fetch each other's tensor") {
     CHECK(pair.counters().interests_expressed == 50);
 }
 
-TEST_CASE("an endpoint with a virtual scale publishes segments that stand for so many times more") {
+TEST_CASE("segments of an endpoint with a virtual scale represent more bytes by that factor") {
     VirtualNetwork network({});
     EndpointOptions options;
     options.virtual_scale = 1000;
@@ -160,7 +160,7 @@ TEST_CASE("a tensor without elements has one empty segment") {
     CHECK(pair.counters().segments_fetched == 1);
 }
 
-TEST_CASE("every mixture of loss, reordering and duplicates ends with the right bytes") {
+TEST_CASE("any mixture of loss, reordering and duplicates ends with the right bytes") {
     for (std::uint32_t seed = 0; seed < 40; ++seed) {
         CAPTURE(seed);
         PathModel path;
@@ -270,7 +270,7 @@ TEST_CASE("after completion the caller may free its tensor; retire frees the ret
     CHECK(pair.first.completion(3)->status == OperationStatus::kNoRoute);
 }
 
-TEST_CASE("of a sum that all ranks fetch, each keeps only what another may lack at the end") {
+TEST_CASE("each rank keeps only the part of a sum that another may lack at the end") {
     enum class Result { kBeside, kInPlace, kInPlaceUnsaid };
     for (const Result result : {Result::kBeside, Result::kInPlace, Result::kInPlaceUnsaid}) {
         CAPTURE(static_cast<int>(result));
@@ -315,7 +315,7 @@ TEST_CASE("of a sum that all ranks fetch, each keeps only what another may lack 
     }
 }
 
-TEST_CASE("packets under way keep the caller's bytes, however their operation ends") {
+TEST_CASE("packets in flight keep the caller's bytes, however their operation ends") {
     enum class End { kDone, kCancelled, kOverdue, kAborted, kWithoutProducer };
     for (const End end :
          {End::kDone, End::kCancelled, End::kOverdue, End::kAborted, End::kWithoutProducer}) {
@@ -417,7 +417,7 @@ TEST_CASE("a shorter or longer tensor elsewhere is a mismatch that names both le
     }
 }
 
-TEST_CASE("segments of unequal sizes land where full ones would, with their sizes") {
+TEST_CASE("segments of unequal sizes are placed like full ones, with their sizes") {
     Pair pair(PathModel{.loss = 0.05});
     const auto tensor = pattern(2'000, 3);
     const std::vector<std::uint64_t> ends{10, 10, 1010, 2000};
@@ -448,7 +448,7 @@ TEST_CASE("segments of unequal sizes land where full ones would, with their size
     CHECK(pair.first.completion(2)->status == OperationStatus::kMismatch);
 }
 
-TEST_CASE("a group may be closed while segments of its calls are still to be sent ahead") {
+TEST_CASE("a group can be closed while its segments are still being sent ahead") {
     Pair pair;
     const auto tensor = pattern(600'000, 4);
     std::vector<std::uint8_t> into(600'000);
@@ -467,7 +467,7 @@ TEST_CASE("a group may be closed while segments of its calls are still to be sen
     CHECK(pair.counters().segments_served == requested);
 }
 
-TEST_CASE("messages and collectives of one rank may have the same sequence numbers") {
+TEST_CASE("messages and collectives of one rank can have the same sequence numbers") {
     Pair pair;
     const auto tensor = pattern(100, 10);
     std::vector<std::uint8_t> into(100);
@@ -519,7 +519,7 @@ TEST_CASE("a silent host ends in an error that names the missing segments and th
     CHECK(pair.first.pending() == 0);
 }
 
-TEST_CASE("a rank that registers late is no error before the deadline") {
+TEST_CASE("a rank that registers late causes no error before the deadline") {
     VirtualNetwork network({});
     Host& first = network.add_host("/n/h0");
     Host& second = network.add_host("/n/h1");
@@ -536,7 +536,7 @@ TEST_CASE("a rank that registers late is no error before the deadline") {
     CHECK(into == tensor);
 }
 
-TEST_CASE("cancel leaves nothing outstanding and nothing to wait for") {
+TEST_CASE("cancel leaves no outstanding requests and no timers") {
     Pair pair;
     std::vector<std::uint8_t> into(100'000);
     pair.first.endpoint().submit(1, fetch_only(fetch(1, 0, into)), pair.network.now());

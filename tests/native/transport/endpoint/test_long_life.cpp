@@ -69,7 +69,7 @@ TEST_CASE("ended groups and peers leave no state behind") {
     CHECK(groups.first.pending() == 0);
 }
 
-TEST_CASE("peers under way keep their flows, however many they are") {
+TEST_CASE("active peers keep their flows, however many there are") {
     Groups groups;
     constexpr std::uint64_t kPeers = 2 * FlowTable<int>::kKept;
     const wire::Name own = name("/job/g0/0");

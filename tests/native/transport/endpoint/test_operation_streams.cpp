@@ -147,7 +147,7 @@ struct Exchanges {
 
 }  // namespace
 
-TEST_CASE("operations beyond the depth wait, and start in their order") {
+TEST_CASE("operations beyond the depth wait and start in order") {
     Exchanges x;
     for (std::uint64_t seq = 0; seq < 5; ++seq) x.submit(seq);
     CHECK(x.started(0));
@@ -164,7 +164,7 @@ TEST_CASE("operations beyond the depth wait, and start in their order") {
     }
 }
 
-TEST_CASE("a slow operation is overtaken by less than the depth, so its tensors stay") {
+TEST_CASE("a slow operation is overtaken by fewer than the depth, so its tensors stay") {
     Exchanges x;
     for (std::uint64_t seq = 0; seq < 6; ++seq) x.submit(seq);
     for (std::uint64_t seq = 1; seq < 6; ++seq) x.peer_publishes(seq);
@@ -177,7 +177,7 @@ TEST_CASE("a slow operation is overtaken by less than the depth, so its tensors 
     CHECK(x.ended.size() == 6);
 }
 
-TEST_CASE("tensors go when a synchronising operation ends, up to the depth before it") {
+TEST_CASE("a finished synchronising operation frees tensors up to the depth before it") {
     Exchanges x;
     for (std::uint64_t seq = 0; seq < 6; ++seq) {
         x.submit(seq, false);
@@ -195,7 +195,7 @@ TEST_CASE("tensors go when a synchronising operation ends, up to the depth befor
     CHECK(x.retained(6));
 }
 
-TEST_CASE("a synchronising operation that fails lets nothing go, and the next one starts") {
+TEST_CASE("a failed synchronising operation frees nothing, and the next one starts") {
     Exchanges x;
     x.submit(0);
     x.peer_publishes(0);
@@ -214,7 +214,7 @@ TEST_CASE("a synchronising operation that fails lets nothing go, and the next on
     CHECK(!x.retained(1));
 }
 
-TEST_CASE("operations that wait for their turn end with the others, or when cancelled") {
+TEST_CASE("queued operations end with the others, or when cancelled") {
     Exchanges x;
     for (std::uint64_t seq = 0; seq < 5; ++seq) x.submit(seq);
     x.streams.cancel(3, x.network.now());
@@ -233,7 +233,7 @@ TEST_CASE("operations that wait for their turn end with the others, or when canc
     CHECK(!x.started(4));
 }
 
-TEST_CASE("an operation that follows from another keeps its place among those under way") {
+TEST_CASE("an operation that continues another keeps its place among those in flight") {
     Exchanges x;
     x.submit(0, true, 1h, 1);
     x.submit(2);
@@ -252,7 +252,7 @@ TEST_CASE("an operation that follows from another keeps its place among those un
     CHECK(x.started(3));
 }
 
-TEST_CASE("operations that follow from another do not overtake a slow one by the depth") {
+TEST_CASE("continuing operations do not overtake a slow one by the depth") {
     Exchanges x;
     x.submit(0);
     x.submit(1, true, 1h, 1);  // and 2, which would let the tensor of 0 go
@@ -312,7 +312,7 @@ TEST_CASE("a number is used once, by an operation or by a failure, whichever com
     CHECK(x.completion(0)->status == OperationStatus::kDone);
 }
 
-TEST_CASE("a reserved operation fails at once, one that was released never does") {
+TEST_CASE("a reserved operation fails at once, a released one never does") {
     Exchanges x;
     x.submit(0, true, 1h, 2);
     x.submit(3);
@@ -325,7 +325,7 @@ TEST_CASE("a reserved operation fails at once, one that was released never does"
     CHECK(x.started(3));
 }
 
-TEST_CASE("a failure in a closed stream, or in none, changes nothing") {
+TEST_CASE("a failure in a closed or missing stream changes nothing") {
     Exchanges x;
     x.streams.close(kStream);
     x.fail(0);

@@ -131,7 +131,7 @@ TEST_CASE("a node without free slots is retried, then abandoned") {
     CHECK(detour.run(1) < 50ms);
 }
 
-TEST_CASE("a slot that gets free in time makes no detour") {
+TEST_CASE("a slot that becomes free in time causes no detour") {
     Detour detour;
     detour.publish(0);
     detour.aggregator.refuse_all(wire::NackReason::kNoSlot);
@@ -187,7 +187,7 @@ TEST_CASE("a name without a local rule is retried until it is answered") {
     CHECK(detour.counters().self_evaluations == 0);
 }
 
-TEST_CASE("when neither the node nor this one can, both are tried again, at a falling rate") {
+TEST_CASE("when neither node can evaluate, both are retried at a falling rate") {
     Detour detour;
     detour.publish(0);
     detour.aggregator.refuse_all(wire::NackReason::kNoRule);

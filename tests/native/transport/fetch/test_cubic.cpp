@@ -191,7 +191,7 @@ TEST_CASE("CUBIC leaves slow start by delay, keeping its window when the target 
     CHECK(cubic.window() == 30);
 }
 
-TEST_CASE("some long samples among short ones are no queue") {
+TEST_CASE("some long samples among short ones do not indicate a queue") {
     Cubic cubic({16, 512, 5ms});
     RttEstimator rtt = steady(1ms);
     for (int i = 0; i < 400; ++i) {
@@ -201,7 +201,7 @@ TEST_CASE("some long samples among short ones are no queue") {
     CHECK(cubic.in_slow_start());
 }
 
-TEST_CASE("a window that is not used does not grow") {
+TEST_CASE("an unused window does not grow") {
     Cubic cubic({16, 512, 5ms});
     const RttEstimator rtt = steady(1ms);
     for (int i = 0; i < 1000; ++i) cubic.on_answer(at(1ms * i), rtt, false, false);
@@ -215,7 +215,7 @@ TEST_CASE("before the first round trip is known, the window stays as it is") {
     CHECK(cubic.window() == 16);
 }
 
-TEST_CASE("some own segments may wait where each takes longer than the target") {
+TEST_CASE("some own segments can wait where each takes longer than the target") {
     const Result result = run({10e6, 1ms}, 20s);  // 6.6 ms a segment
     CHECK(result.worst_queue > 8 * 6ms);
     CHECK(result.worst_queue < 11 * 6ms);

@@ -51,7 +51,7 @@ TEST_CASE("a request is lost by gap after three later answers and 9/8 of the RTT
     CHECK(detector.outstanding(0));
 }
 
-TEST_CASE("answers that wait for other nodes may overtake each other by a round trip") {
+TEST_CASE("answers that wait for other nodes can overtake each other by a round trip") {
     for (const AnswerOrder order : {AnswerOrder::kWhenReady, AnswerOrder::kLocal}) {
         LossDetector detector(5ms, 500ms, 1s, nullptr, order);
         for (RequestKey key = 0; key < 50; ++key) detector.on_sent(key, kFirst, at(99ms));
@@ -69,7 +69,7 @@ TEST_CASE("answers that wait for other nodes may overtake each other by a round 
     }
 }
 
-TEST_CASE("answers that wait for other nodes are missed sooner once packets are lost") {
+TEST_CASE("answers that wait for other nodes are considered lost sooner once packets are lost") {
     LossDetector detector(5ms, 500ms, 1s, nullptr, AnswerOrder::kWhenReady);
     for (RequestKey key = 0; key < 50; ++key) detector.on_sent(key, kFirst, at(99ms));
     for (RequestKey key = 0; key < 50; ++key) detector.on_answered(key, at(100ms));
@@ -129,7 +129,7 @@ TEST_CASE("sums that come one after the other are not requested again") {
     CHECK_FALSE(sums.history.lossy);
 }
 
-TEST_CASE("when no sum comes any more, one request of each is repeated") {
+TEST_CASE("when sums stop arriving, one request of each is repeated") {
     SumsOfOneNode sums(20);
     for (RequestKey key = 0; key < 4; ++key) sums[0].on_answered(key, at(480ms));
     CHECK(sums.lost_until(at(529ms)) == 0);
@@ -188,7 +188,7 @@ TEST_CASE("an answer after a retransmission is sampled only when it is unambiguo
     }
 }
 
-TEST_CASE("reordering by two places is no loss") {
+TEST_CASE("reordering by two places is not a loss") {
     LossDetector detector = warmed_up();
     for (RequestKey key = 0; key < 30; ++key) detector.on_sent(key, kFirst, at(100ms));
     for (RequestKey key = 0; key < 30; key += 3) {
@@ -201,7 +201,7 @@ TEST_CASE("reordering by two places is no loss") {
     CHECK(detector.next_deadline() == kNever);
 }
 
-TEST_CASE("of a silent flow the oldest request is repeated, then all, and the timeout backs off") {
+TEST_CASE("a silent flow repeats its oldest request, then all, and its timeout backs off") {
     LossDetector detector = warmed_up();
     const Duration rto = detector.rtt().timeout();
     for (RequestKey key = 0; key < 4; ++key) detector.on_sent(key, kFirst, at(100ms));
@@ -222,7 +222,7 @@ TEST_CASE("of a silent flow the oldest request is repeated, then all, and the ti
     CHECK(std::ranges::count(all, 2U, &LostRequest::consecutive_timeouts) == 1);
 }
 
-TEST_CASE("what a probe's answer leaves open is lost, unless answers follow it") {
+TEST_CASE("requests older than an answered probe are lost, unless answers follow") {
     LossDetector detector = warmed_up();
     const TimePoint timeout = at(100ms) + detector.rtt().timeout();
     for (RequestKey key = 0; key < 6; ++key) detector.on_sent(key, kFirst, at(100ms));
@@ -250,7 +250,7 @@ TEST_CASE("what a probe's answer leaves open is lost, unless answers follow it")
     }
 }
 
-TEST_CASE("a repetition that is lost again is found by gap") {
+TEST_CASE("a repetition that is lost again is detected by gap") {
     LossDetector detector = warmed_up();
     detector.on_sent(0, kFirst, at(100ms));
     const TimePoint timeout = at(100ms) + detector.rtt().timeout();
@@ -285,7 +285,7 @@ TEST_CASE("a silent flow times out also where round trips are longer than an Int
     CHECK(found[0].cause == LossCause::kTimeout);
 }
 
-TEST_CASE("answers that keep coming put the timeout off") {
+TEST_CASE("arriving answers postpone the timeout") {
     LossDetector detector = warmed_up();
     const Duration rto = detector.rtt().timeout();
     for (RequestKey key = 0; key < 100; ++key) detector.on_sent(key, kFirst, at(100ms));
@@ -298,7 +298,7 @@ TEST_CASE("answers that keep coming put the timeout off") {
     CHECK(100ms > rto);
 }
 
-TEST_CASE("no RTT sample from a repeated request") {
+TEST_CASE("a repeated request gives no RTT sample") {
     LossDetector detector(5ms, 500ms, 1s);
     detector.on_sent(1, kFirst, at(0ms));
     REQUIRE(lost(detector, at(50ms)).size() == 1);
@@ -307,7 +307,7 @@ TEST_CASE("no RTT sample from a repeated request") {
     CHECK_FALSE(detector.rtt().has_sample());
 }
 
-TEST_CASE("a round trip longer than the minimum timeout is found out behind held requests") {
+TEST_CASE("a round trip longer than the minimum timeout is measured behind held requests") {
     LossDetector detector(5ms, 500ms, 1s);
     for (RequestKey key = 0; key < 4; ++key) {
         detector.on_sent(key, kFirst, at(0ms));
@@ -403,7 +403,7 @@ TEST_CASE("answers of one publication do not affect held Interests of another") 
     }
 }
 
-TEST_CASE("an answer shows that the held rest of its publication is under way or lost") {
+TEST_CASE("an answer shows that held requests of its publication are in flight or lost") {
     LossDetector detector = warmed_up();
     for (RequestKey key = 0; key < 6; ++key) {
         detector.on_sent(key, kFirst, at(100ms));
@@ -421,7 +421,7 @@ TEST_CASE("an answer shows that the held rest of its publication is under way or
     CHECK(detector.held_count() == 0);
 }
 
-TEST_CASE("a held Interest may be answered before later ones") {
+TEST_CASE("a held Interest can be answered before later ones") {
     LossDetector detector = warmed_up();
     for (RequestKey key = 0; key < 6; ++key) {
         detector.on_sent(key, kFirst, at(100ms));

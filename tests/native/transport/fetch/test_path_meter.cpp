@@ -19,14 +19,14 @@ TimePoint feed(PathMeter& meter, int answers, Duration apart, TimePoint from,
     return from;
 }
 
-TEST_CASE("a path is filled by what arrives in a round trip") {
+TEST_CASE("the bytes of a round trip fill a path") {
     PathMeter meter;
     meter.on_first_request(kStart);
     feed(meter, 1'000, microseconds(100), kStart);
     CHECK(meter.path_bytes() == doctest::Approx(20 * kAnswer));
 }
 
-TEST_CASE("of flows with several round trips, the longest counts") {
+TEST_CASE("the longest round trip of the flows counts") {
     PathMeter meter;
     meter.on_first_request(kStart);
     TimePoint now = kStart;
@@ -37,7 +37,7 @@ TEST_CASE("of flows with several round trips, the longest counts") {
     CHECK(meter.path_bytes() == doctest::Approx(20 * kAnswer));
 }
 
-TEST_CASE("nothing is known of a path without a round trip") {
+TEST_CASE("a path without a round trip has no estimate") {
     PathMeter meter;
     meter.on_first_request(kStart);
     feed(meter, 1'000, microseconds(100), kStart, Duration::max());
@@ -66,7 +66,7 @@ TEST_CASE("answers that are read late, all at once, do not make a path look much
     CHECK(meter.path_bytes() <= 2 * 20 * kAnswer);
 }
 
-TEST_CASE("a product is forgotten slowly when less arrives") {
+TEST_CASE("the estimate decreases slowly when less arrives") {
     PathMeter meter;
     meter.on_first_request(kStart);
     TimePoint now = feed(meter, 1'000, microseconds(100), kStart);

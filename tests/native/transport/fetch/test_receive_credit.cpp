@@ -27,14 +27,14 @@ void answer(ReceiveCredit& credit, bool marked) {
     credit.on_answer(kAnswer, marked, Duration::max(), kStart);
 }
 
-TEST_CASE("a credit of 0 is no limit") {
+TEST_CASE("a credit of 0 means no limit") {
     ReceiveCredit credit({});
     credit.awaited().in_flight = 1ULL << 40;
     answer(credit, true);
     CHECK(credit.has_room(kStart));
 }
 
-TEST_CASE("answers without marks let a credit grow to all of it and no further") {
+TEST_CASE("answers without marks let a credit grow to its maximum") {
     ReceiveCredit credit({.most_bytes = kMost});
     const std::size_t first = granted(credit);
     for (int i = 0; i < 10'000; ++i) answer(credit, false);
@@ -42,7 +42,7 @@ TEST_CASE("answers without marks let a credit grow to all of it and no further")
     CHECK(granted(credit) == kMost / kAnswer);
 }
 
-TEST_CASE("a round trip of marks halves a credit, and never takes all of it") {
+TEST_CASE("a round trip of marks halves a credit, but never to 0") {
     ReceiveCredit credit({.most_bytes = kMost});
     const std::size_t before = granted(credit);
     for (std::size_t i = 0; i < before; ++i) answer(credit, true);
@@ -51,7 +51,7 @@ TEST_CASE("a round trip of marks halves a credit, and never takes all of it") {
     CHECK(granted(credit) >= 1);
 }
 
-TEST_CASE("held answers take from a credit, and leave a quarter to others") {
+TEST_CASE("held answers use a credit, but leave a quarter to others") {
     ReceiveCredit credit({.most_bytes = kMost});
     for (int i = 0; i < 10'000; ++i) answer(credit, false);
     credit.awaited().held = kMost / 2;
@@ -152,12 +152,12 @@ std::size_t room_of(ReceiveCredit& credit) {
     return std::exchange(credit.awaited().in_flight, 0) / kAnswer;
 }
 
-TEST_CASE("where nobody knows the rate, what fills the path is granted beside the queue") {
+TEST_CASE("with an unknown rate, the bytes that fill the path are granted besides the queue") {
     ReceiveCredit credit = measured_credit();
     CHECK(room_of(credit) == kMost / kAnswer + 16);
 }
 
-TEST_CASE("where nobody knows the rate, losses shrink a credit and answers restore it") {
+TEST_CASE("with an unknown rate, losses shrink a credit and answers restore it") {
     ReceiveCredit credit = measured_credit();
     const std::size_t before = room_of(credit);
     for (std::size_t i = 0; i < before; ++i) credit.on_loss(kAnswer);
@@ -176,7 +176,7 @@ TEST_CASE("one loss in a hundred leaves a credit whole") {
     CHECK(room_of(credit) >= before - 1);
 }
 
-TEST_CASE("where the rate is known, a loss is no sign of a full queue") {
+TEST_CASE("with a known rate, a loss does not indicate a full queue") {
     ReceiveCredit credit({.most_bytes = kMost, .rate_bps = kRate, .first_bytes = kMost});
     const std::size_t before = room_of(credit);
     for (int i = 0; i < 1'000; ++i) credit.on_loss(kAnswer);

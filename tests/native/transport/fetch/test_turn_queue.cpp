@@ -7,7 +7,7 @@
 namespace innet {
 namespace {
 
-TEST_CASE("turns come in the order in which they were taken, however many wait") {
+TEST_CASE("turns are served in order, however many wait") {
     TurnQueue turns;
     std::queue<std::uint32_t> expected;
     std::uint32_t next = 0;

@@ -97,7 +97,7 @@ TEST_CASE("the laid-out packet equals python-ndn's encoding") {
                              "6c061ea36a"));
 }
 
-TEST_CASE("a laid out Data is read back, whatever the size of its content") {
+TEST_CASE("an encoded Data of any size is decoded to the same") {
     const auto name = Name::from_uri("/train1/g0/0-7/sum.f32/seq=41/seg=9");
     const auto key_name = Name::from_uri("/train1/g0/KEY/1");
     for (const std::size_t content_size : {0, 1, 200, 252, 253, 8192, 65000, 65535, 65536}) {

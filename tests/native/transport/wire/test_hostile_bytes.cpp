@@ -101,7 +101,7 @@ TEST_CASE("the packets that the damage starts from are valid") {
     }
 }
 
-TEST_CASE("a packet cut short anywhere is refused") {
+TEST_CASE("a packet truncated anywhere is refused") {
     for (const Bytes& packet : valid_packets()) {
         for (std::size_t size = 0; size < packet.size(); ++size) {
             CAPTURE(size);
@@ -113,7 +113,7 @@ TEST_CASE("a packet cut short anywhere is refused") {
     }
 }
 
-TEST_CASE("a packet cut short anywhere, with an outer length that says so, holds no surprise") {
+TEST_CASE("a packet truncated anywhere, with a matching outer length, is refused or read safely") {
     for (const Bytes& packet : valid_packets()) {
         for (std::size_t size = 2; size < packet.size(); ++size) {
             Bytes cut = tight(ByteView(packet).first(size));

@@ -97,7 +97,7 @@ TEST_CASE("the encoding equals python-ndn's") {
           from_hex("0523071408056c6f63616c08036e646e0806707265666978210012000a04010203040c010a"));
 }
 
-TEST_CASE("an encoded Interest is read back, in a buffer that just holds it") {
+TEST_CASE("an encoded Interest is decoded to the same, in a buffer of its exact size") {
     const auto name = Name::from_uri("/train1/g0/0-7/sum.f32/seq=41/seg=9");
     const auto hint = Name::from_uri("/n/s0");
     for (const Duration lifetime : {Duration(0ms), Duration(1s), Duration(4s), Duration(60s)}) {

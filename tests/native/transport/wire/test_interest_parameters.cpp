@@ -19,7 +19,7 @@ TEST_CASE("parameters and a signature's description are the bytes that python-nd
     CHECK(encode_parameters(from_hex("01020304"), std::nullopt) == from_hex("240401020304"));
 }
 
-TEST_CASE("a description of a signature is read as it was written") {
+TEST_CASE("a description of a signature round-trips") {
     const auto key_name = Name::from_uri("/alice/KEY/1");
     REQUIRE(key_name);
     const Bytes nonce = from_hex("0102");

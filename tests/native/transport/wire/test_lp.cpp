@@ -102,7 +102,7 @@ TEST_CASE("header fields are written in the order of their types, the fragment l
                                               kLpNack, kLpCongestionMark, kLpHold, kLpFragment});
 }
 
-TEST_CASE("a header is read back while its payload is elsewhere, and encoded again") {
+TEST_CASE("a header is decoded without its payload, and encoded again") {
     const Bytes token = from_hex("01020304");
     const Bytes missing = text("3");
     LpFields fields;

@@ -21,7 +21,7 @@ TEST_CASE("a label is printable ASCII, and no longer than a node's name") {
     }
 }
 
-TEST_CASE("a text is cut between two characters") {
+TEST_CASE("a text is truncated between two characters") {
     const std::string whole = "a\u00e9\u20ac\U0001f600z";  // 1, 2, 3, 4 and 1 bytes
     const std::size_t ends[] = {0, 1, 1, 3, 3, 3, 6, 6, 6, 6, 10, 11, 11};
     for (std::size_t limit = 0; limit < std::size(ends); ++limit) {
@@ -30,7 +30,7 @@ TEST_CASE("a text is cut between two characters") {
     }
 }
 
-TEST_CASE("bytes that are no text are cut all the same") {
+TEST_CASE("bytes that are not text are truncated too") {
     const std::string bytes(100, '\x80');
     CHECK(cut_text(bytes, 50).size() >= 47);
     CHECK(cut_text(bytes, 50).size() <= 50);

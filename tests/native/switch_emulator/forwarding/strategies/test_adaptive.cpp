@@ -104,7 +104,7 @@ TEST_CASE("a retransmitted Interest uses another next hop") {
     CHECK(test.sent(2).size() == 1);
 }
 
-TEST_CASE("a refusal counts like a timeout, save that two copies have met") {
+TEST_CASE("a refusal counts like a timeout, except for a duplicate") {
     TwoWays test;
     test.ask({{1, 5ms}});
     const auto refuse = [&](wire::NackReason reason) {
@@ -125,7 +125,7 @@ TEST_CASE("a refusal counts like a timeout, save that two copies have met") {
     CHECK(refusals <= 3);
 }
 
-TEST_CASE("prefixes of the FIB are measured apart") {
+TEST_CASE("prefixes of the FIB are measured separately") {
     TwoWays test;
     test.node.add_route(name("/a/near"), 1, 1);
     test.node.add_route(name("/a/near"), 2, 2);

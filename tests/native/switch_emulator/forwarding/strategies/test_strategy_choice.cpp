@@ -24,7 +24,7 @@ struct ThreeWays : SwitchUnderTest {
 
 }  // namespace
 
-TEST_CASE("the longest prefix that a strategy was set for counts") {
+TEST_CASE("the strategy of the longest prefix applies") {
     ThreeWays test;
     CHECK(test.node.set_strategy(name("/a"), strategy("multicast")));
     CHECK(test.node.set_strategy(name("/a/b"), strategy("best-route/v=5")));

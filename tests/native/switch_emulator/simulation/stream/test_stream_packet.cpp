@@ -33,7 +33,7 @@ TEST_CASE("an acknowledgement has a block only if there is something beyond a ga
     CHECK_FALSE(parse_data(packet));
 }
 
-TEST_CASE("one flipped bit is noticed") {
+TEST_CASE("one flipped bit is detected") {
     PacketPool pool;
     for (std::size_t bit = 0; bit < 8 * 24; ++bit) {
         PacketRef packet = encode(Acknowledgement{3, 100, 200, 300}, pool);

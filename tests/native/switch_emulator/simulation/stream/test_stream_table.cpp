@@ -135,7 +135,7 @@ TEST_CASE("two streams share a bottleneck") {
     CHECK(bench.link(shared).counters().port.dropped_queue > 0);
 }
 
-TEST_CASE("loss limits a stream about as Mathis, Semke, Mahdavi and Ott say") {
+TEST_CASE("loss limits a stream about as the formula of Mathis et al. predicts") {
     Bench bench;
     const LinkIndex forth = bench.add(link_of(1e9, 10ms, 0.01));
     const LinkIndex back = bench.add(link_of(1e9, 10ms));
@@ -176,7 +176,7 @@ TEST_CASE("everything arrives once and in order over impaired links") {
     }
 }
 
-TEST_CASE("a sender's own queue holds it back, and drops nothing") {
+TEST_CASE("a sender's own queue delays it and drops nothing") {
     Bench bench;
     const LinkIndex forth = bench.add(link_of(1e7, 50ms, 0.0, 20'000));
     const LinkIndex back = bench.add(link_of(1e9, 50ms));

@@ -42,7 +42,7 @@ std::vector<std::uint8_t> sum(const std::vector<std::vector<std::uint8_t>>& oper
 
 }  // namespace
 
-TEST_CASE("q8: whole numbers up to 127 are exact, whatever the power of two before them") {
+TEST_CASE("q8: whole numbers up to 127 are exact at any scale") {
     for (const int exponent : {-126, -20, 0, 20, 120}) {
         for (const std::size_t elements : {1U, 31U, 32U, 33U, 100U}) {
             std::vector<float> numbers(elements);
@@ -55,7 +55,7 @@ TEST_CASE("q8: whole numbers up to 127 are exact, whatever the power of two befo
     }
 }
 
-TEST_CASE("q8: halves go to the even neighbour, and carry into the next scale") {
+TEST_CASE("q8: halves are rounded to even, and carry into the next scale") {
     CHECK(decoded(encoded({100, 0.5, 1.5, -2.5}), 4) == std::vector<float>{100, 0, 2, -2});
     CHECK(decoded(encoded({127.25, 0.5}), 2) == std::vector<float>{127, 0});
     CHECK(decoded(encoded({127.5, 3, 5}), 3) == std::vector<float>{128, 4, 4});

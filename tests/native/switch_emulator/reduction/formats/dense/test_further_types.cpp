@@ -50,9 +50,9 @@ constexpr DType dtype_of() {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("integers of every size are exact up to their limits, and no further", T,
-                   std::int8_t, std::int16_t, std::int32_t, std::int64_t, std::uint8_t,
-                   std::uint16_t, std::uint32_t, std::uint64_t) {
+TEST_CASE_TEMPLATE("integers of every size are exact up to their limits", T, std::int8_t,
+                   std::int16_t, std::int32_t, std::int64_t, std::uint8_t, std::uint16_t,
+                   std::uint32_t, std::uint64_t) {
     constexpr DType kType = dtype_of<T>();
     constexpr T kHighest = std::numeric_limits<T>::max();
     constexpr T kLowest = std::numeric_limits<T>::min();
@@ -85,7 +85,7 @@ TEST_CASE_TEMPLATE("integers of every size are exact up to their limits, and no 
     CHECK(run(Op::kBxor, {kLowest, kHighest, 5, 5, kLowest}) == value(kHighest));
 }
 
-TEST_CASE("truth values: any other byte is true, results are 0 or 1") {
+TEST_CASE("booleans: any non-zero byte is true, results are 0 or 1") {
     const auto run = [](Op op, std::vector<std::uint8_t> column) {
         return reduce_column<std::uint8_t>(op, DType::kBool, column).values.front();
     };

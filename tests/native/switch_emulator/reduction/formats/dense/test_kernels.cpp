@@ -266,7 +266,7 @@ TEST_CASE_TEMPLATE("NaN wins a minimum and a maximum on either side; zeros keep 
     }
 }
 
-TEST_CASE("of zeros of both signs the right one is the minimum, in narrow types too") {
+TEST_CASE("of zeros with both signs the right operand is the minimum, in narrow types too") {
     const std::vector<std::vector<std::uint16_t>> zeros{{0x0000, 0x8000}, {0x8000, 0x0000}};
     const std::vector<std::vector<std::uint8_t>> small_zeros{{0x00, 0x80}, {0x80, 0x00}};
     for (const Op op : {Op::kMin, Op::kMax}) {

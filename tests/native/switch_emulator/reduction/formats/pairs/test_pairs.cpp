@@ -68,7 +68,7 @@ TEST_CASE("formats are named after their key and value") {
     }
 }
 
-TEST_CASE("the union of the keys, and the values of equal keys added") {
+TEST_CASE("a result is the union of the keys, with the values of equal keys added") {
     CHECK(merge(Op::kSum, kWords, {words({{1, 10}, {5, 50}}), words({{1, 1}, {3, 3}, {9, 9}})}) ==
           ok(words({{1, 11}, {3, 3}, {5, 50}, {9, 9}})));
     CHECK(merge(Op::kMax, kWords, {words({{1, -5}}), words({{1, 2}}), words({{0, -1}})}) ==

@@ -58,7 +58,7 @@ Bytes sum(const std::vector<Bytes>& operands) {
 
 }  // namespace
 
-TEST_CASE("blocks have one name, and a sum alone") {
+TEST_CASE("blocks have one name, and only a sum") {
     CHECK(find_format("sum.u32-f32x32"));
     for (const char* unknown : {"max.u32-f32x32", "sum.u64-f32x32", "sum.u32-f64x32",
                                 "sum.u32-f32x64", "sum.u32-f32x", "sum.f32x32"}) {
@@ -100,7 +100,7 @@ TEST_CASE("the union of empty sets is empty, and an unshared block is unchanged"
     CHECK(sum({content({}), content(minus_zero), content({})}) == content(minus_zero));
 }
 
-TEST_CASE("infinity and NaN are handed on within their element") {
+TEST_CASE("infinity and NaN stay within their element") {
     Block bad = filled(1);
     bad[3] = std::numeric_limits<float>::infinity();
     bad[31] = std::nanf("");
