@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import json
 import signal
+import socket
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -114,8 +117,17 @@ def index(
 
 @dataclass(frozen=True)
 class _Sources:
+    """Streams to follow.
+
+    Attributes:
+        streams: that are there.
+        distance: between hosts of their network; ``None``: it is not known.
+        discover: the streams that are there when it is called.
+    """
+
     streams: list[Stream]
     distance: Distance | None
+    discover: Callable[[], list[Stream]] = list
 
 
 def _prompt(tokens: str | None, tokens_file: Path | None) -> list[int]:
@@ -155,8 +167,10 @@ def _sources(on: str | None, streams: list[str] | None, tenant: str | None) -> _
     from innet.topology import load_topology
 
     record = find_run(on)
-    found = _streams_in(record.run_dir, tenant)
-    return _Sources(found, hops(load_topology(str(record.topology_path))))
+    distance = hops(load_topology(str(record.topology_path)))
+    digits = _tenant_in(record.run_dir, tenant)
+    discover = functools.partial(_streams_in, record.run_dir, digits)
+    return _Sources(discover(), distance, discover)
 
 
 def _stream(text: str) -> Stream:
@@ -173,18 +187,24 @@ def _stream(text: str) -> Stream:
     return Stream(name, Endpoints.of(address, replay))
 
 
-def _streams_in(run_dir: Path, tenant: str | None) -> list[Stream]:
-    from innet.errors import KVError
+def _streams_in(run_dir: Path, digits: str) -> list[Stream]:
+    """The streams of a tenant's members."""
     from innet.kv.events.endpoints import Endpoints
     from innet.kv.events.follower import Stream
-    from innet.kv.pool_member import EVENT_SUFFIX
 
-    found = {
-        tuple(path.name.removesuffix(EVENT_SUFFIX).rsplit(".", 1)): path
-        for path in sorted(run_dir.glob(f"*{EVENT_SUFFIX}"))
-    }
-    tenants = {digits for _, digits in found}
-    if not found:
+    return [
+        Stream(node, Endpoints.of(f"ipc://{path}"))
+        for (node, each), path in _event_sockets(run_dir).items()
+        if each == digits
+    ]
+
+
+def _tenant_in(run_dir: Path, tenant: str | None) -> str:
+    """The digits of the tenant whose members publish events."""
+    from innet.errors import KVError
+
+    tenants = {digits for _, digits in _event_sockets(run_dir)}
+    if not tenants:
         raise KVError(
             f"no member publishes events in {run_dir}: start the programs with events='run', or "
             "name their addresses with --stream"
@@ -195,11 +215,32 @@ def _streams_in(run_dir: Path, tenant: str | None) -> list[Stream]:
         raise KVError(
             f"the members have {what}: choose one with --tenant, of {', '.join(sorted(tenants))}"
         )
-    return [
-        Stream(node, Endpoints.of(f"ipc://{path}"))
-        for (node, digits), path in found.items()
-        if digits in chosen
-    ]
+    return chosen.pop()
+
+
+def _event_sockets(run_dir: Path) -> dict[tuple[str, str], Path]:
+    """The sockets of processes that publish events, by their node and the tenant's digits."""
+    from innet.kv.pool_member import EVENT_SUFFIX
+
+    found = {}
+    for path in sorted(run_dir.glob(f"*{EVENT_SUFFIX}")):
+        node, _, digits = path.name.removesuffix(EVENT_SUFFIX).rpartition(".")
+        if _has_listener(path):
+            found[node, digits] = path
+    return found
+
+
+def _has_listener(path: Path) -> bool:
+    """Whether a process listens; the file of one that has ended stays."""
+    with socket.socket(socket.AF_UNIX) as client:
+        client.setblocking(False)
+        try:
+            client.connect(str(path))
+        except BlockingIOError:  # many connections wait
+            return True
+        except OSError:
+            return False
+        return True
 
 
 def _is_of(digits: str, tenant: str) -> bool:
@@ -236,7 +277,7 @@ async def _index(sources: _Sources, port: int, events: str) -> None:
         if pool is not None:
             bound = await stack.enter_async_context(publishing(pool, Endpoints.of(events)))
             say(f"events of the pool: {bound.events}, replays: {bound.replay}")
-        await stack.enter_async_context(following(directory, sources.streams))
+        await stack.enter_async_context(following(directory, sources.streams, sources.discover))
         address = await stack.enter_async_context(serving(directory, port))
         say(f"look-ups: {address}/v1/locate ({len(sources.streams)} streams)")
         await asyncio.Event().wait()

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import socket
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 import innet
-from innet.cli.kv_lookups import _streams_in
+from innet.cli.kv_lookups import _streams_in, _tenant_in
 from innet.cli.main import app
 from innet.errors import KVError
 from innet.kv.pool_options import MemberOptions
@@ -74,11 +76,23 @@ def test_an_unpublished_stream_is_an_error(monkeypatch: pytest.MonkeyPatch) -> N
     assert "no events were replayed from h0" in result.output
 
 
+def listener(path: Path) -> socket.socket:
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(str(path))
+    server.listen()
+    return server
+
+
 def test_a_tenant_is_chosen_by_its_first_digits_or_all_of_them(tmp_path: Path) -> None:
-    for node, digits in (("h0.0", "2facdf8e"), ("h0.0", "ad2fd309"), ("h1.0", "ad2fd309")):
-        (tmp_path / f"{node}.{digits}.kv-events").touch()
-    for chosen in ("ad", "ad2fd309", "ad2fd3098c65ea8fd390ffbca4057d88"):
-        assert [each.name for each in _streams_in(tmp_path, chosen)] == ["h0.0", "h1.0"]
-    for wrong in (None, "", "acme", "2facdf8f"):
-        with pytest.raises(KVError, match="with --tenant, of 2facdf8e, ad2fd309"):
-            _streams_in(tmp_path, wrong)
+    with ExitStack() as stack:
+        for member in ("h0.0.2facdf8e", "h0.0.ad2fd309", "h1.0.ad2fd309"):
+            stack.enter_context(listener(tmp_path / f"{member}.kv-events"))
+        listener(tmp_path / "h2.0.ad2fd309.kv-events").close()  # its process has died
+        for chosen in ("ad", "ad2fd309", "ad2fd3098c65ea8fd390ffbca4057d88"):
+            digits = _tenant_in(tmp_path, chosen)
+            assert [each.name for each in _streams_in(tmp_path, digits)] == ["h0.0", "h1.0"]
+        for wrong in (None, "", "acme", "2facdf8f"):
+            with pytest.raises(KVError, match="with --tenant, of 2facdf8e, ad2fd309"):
+                _tenant_in(tmp_path, wrong)
+    with pytest.raises(KVError, match="no member publishes events"):
+        _tenant_in(tmp_path, None)

@@ -226,7 +226,12 @@ async def member(name: str, folder: Path) -> Any:
         yield events
 
 
-async def test_streams_are_followed_over_the_death_and_return_of_a_member(tmp_path: Path) -> None:
+@pytest.mark.parametrize("away_s", [0.0, 0.3])
+async def test_streams_are_followed_over_the_death_and_return_of_a_member(
+    away_s: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if away_s:
+        monkeypatch.setattr("innet.kv.events.follower.REPLAY_S", away_s / 3)
     streams = [Stream(name, Endpoints.of(f"ipc://{tmp_path}/{name}")) for name in ("h0", "h1")]
     directory = Watched()
 
@@ -242,8 +247,23 @@ async def test_streams_are_followed_over_the_death_and_return_of_a_member(tmp_pa
             events.on_tier(0, FAMILY.name(block(2)), None)
             await directory.until(lambda: tokens() == {"h0": 2, "h1": 4})
         await directory.until(lambda: tokens() == {"h1": 4})
+        await asyncio.sleep(away_s)  # for longer than a replay is awaited
         await stack.enter_async_context(member("h0", tmp_path))
         await directory.until(lambda: tokens() == {"h0": 4, "h1": 4})
+
+
+async def test_members_that_join_later_are_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("innet.kv.events.service._DISCOVERY_S", 0.01)
+    h0, h1 = (Stream(name, Endpoints.of(f"ipc://{tmp_path}/{name}")) for name in ("h0", "h1"))
+    directory, there = Watched(), [h0]
+    async with member("h0", tmp_path), following(directory, [h0], lambda: there):
+        async with member("h1", tmp_path):
+            there.append(h1)
+            await directory.until(lambda: directory.index.blocks("h1") == 2)
+        await directory.until(lambda: directory.index.blocks("h1") == 0)
+        assert directory.index.blocks("h0") == 2
 
 
 async def test_an_address_that_cannot_be_followed_is_refused(tmp_path: Path) -> None:

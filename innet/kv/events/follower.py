@@ -109,7 +109,10 @@ class StreamFollower:
                 self._disconnections += 1
                 for topic, reader in self._readers.items():
                     self._events(topic, reader.reset())
-            self._missing.set()
+            else:
+                for reader in self._readers.values():
+                    reader.is_waiting = True  # also if a replay was awaited in vain meanwhile
+                self._missing.set()
 
     async def _replay(self) -> None:
         while True:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import logging
 import socket
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -44,8 +45,11 @@ _BODY_S: Final = 30.0
 _JSON: Final = "application/json"
 _MSGPACK: Final = "application/msgpack"
 _HOSTS: Final = ("127.0.0.1", "localhost", "[::1]")
+_DISCOVERY_S: Final = 1.0
 _DISTANCES: Final = 1 << 16
 """Pairs of hosts whose distance is kept."""
+
+_log = logging.getLogger(__name__)
 
 TokenId = Annotated[int, Meta(ge=0, le=(1 << 32) - 1)]
 
@@ -220,31 +224,61 @@ def _unpacked(prompt: bytes) -> TokenIds:
 
 @asynccontextmanager
 async def following(
-    directory: PoolDirectory, streams: Sequence[Stream]
+    directory: PoolDirectory,
+    streams: Sequence[Stream],
+    discover: Callable[[], Sequence[Stream]] = lambda: (),
 ) -> AsyncIterator[list[str]]:
     """Follow streams until the block ends; it begins when each has been replayed once.
 
     Yields the names of those that were not, because nobody answered.
 
+    Args:
+        directory: of their blocks.
+        streams: to follow.
+        discover: called each second; further streams that it returns are followed as well.
+
     Raises:
         KVError: a stream's address cannot be used.
     """
     context = zmq.asyncio.Context()
-    followers = [StreamFollower(each, context, directory.apply) for each in streams]
-    tasks = [asyncio.ensure_future(follower.run()) for follower in followers]
-    replayed = asyncio.gather(*(follower.caught_up.wait() for follower in followers))
+    followers: dict[Stream, StreamFollower] = {}
+    tasks: list[asyncio.Task[None]] = []
+
+    def follow(stream: Stream) -> None:
+        followers[stream] = StreamFollower(stream, context, directory.apply)
+        tasks.append(asyncio.create_task(followers[stream].run()))
+        tasks[-1].add_done_callback(functools.partial(_log_failure, stream.name))
+
+    async def follow_more() -> None:
+        while True:
+            await asyncio.sleep(_DISCOVERY_S)
+            for stream in discover():
+                if stream not in followers:
+                    follow(stream)
+
+    for stream in streams:
+        follow(stream)
+    first = list(followers.values())
+    replayed = asyncio.gather(*(follower.caught_up.wait() for follower in first))
     works: list[asyncio.Future[Any]] = [replayed, *tasks]
     try:
         await asyncio.wait(works, return_when=asyncio.FIRST_COMPLETED)
         for task in tasks:
             if task.done():  # it follows until it is cancelled, so it has failed
                 task.result()
-        yield [each.stream.name for each in followers if not each.is_replayed]
+        tasks.append(asyncio.create_task(follow_more()))
+        yield [each.stream.name for each in first if not each.is_replayed]
     finally:
+        works = [replayed, *tasks]
         for work in works:
             work.cancel()
         await asyncio.gather(*works, return_exceptions=True)
         context.destroy(linger=0)
+
+
+def _log_failure(name: str, task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        _log.error("%s is not followed, and its blocks are not known: %s", name, error)
 
 
 @asynccontextmanager
