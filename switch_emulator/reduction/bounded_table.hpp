@@ -17,8 +17,8 @@
 namespace innet::reduction {
 
 /// `Record` is default-constructible; `reset()` makes it empty but keeps its memory for the next
-/// use. All places are guaranteed to the jobs, by weight. There is memory for as many records as
-/// there ever were at a time: of thousands of simulated nodes, few use all their places.
+/// use. All places are guaranteed to the jobs, by weight. Memory is allocated for the largest
+/// number of records so far only: of thousands of simulated nodes, few use all their places.
 template <typename Record>
 class BoundedTable {
   public:
@@ -49,8 +49,8 @@ class BoundedTable {
         return place != kNone && entries_[place]->name.whole() == name ? place : kNone;
     }
 
-    /// A record of `job` for `name`, which has none; kNone when the table is full or another name
-    /// has the hash.
+    /// Adds a record of `job` for `name`, which has none; kNone when the table is full or another
+    /// name has the hash.
     std::uint32_t add(const ReductionName& name, jobs::JobId job) {
         if (full() || index_.find(name.hash()) != kNone) return kNone;
         if (free_.empty()) grow();
@@ -82,7 +82,7 @@ class BoundedTable {
             }
         }
     }
-    /// Whether the counts are those of the records. `what` they are, for people.
+    /// Checks the counts against the records; `what` names the records in the report.
     void audit(AuditReport& report, std::string_view what) const {
         std::array<std::size_t, jobs::kMaxJobIds> of_job{};
         for_each_place([&](std::uint32_t place) { ++of_job[job(place)]; });

@@ -13,8 +13,8 @@ class ContributorSet {
   public:
     /// All ranks.
     ContributorSet() = default;
-    /// The ranks whose bits are set in a hexadecimal number, rank 0 the lowest. Nothing unless it
-    /// is the one spelling of a set that is not empty: lower case, without leading zeros.
+    /// The ranks whose bits are set in a hexadecimal number, rank 0 the lowest bit. Nothing unless
+    /// the number is canonical and not 0: lower case, without leading zeros.
     static std::optional<ContributorSet> parse(std::string_view digits);
 
     /// Whether a rank of the interval component (`3`, `0-3`, or `6-1` across the end of the circle)

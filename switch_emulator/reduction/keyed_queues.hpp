@@ -9,8 +9,8 @@
 
 namespace innet::reduction {
 
-/// `PlaceQueues` with keys for numbers, such as the hash of what the places wait for. A queue is
-/// there while a place is in it. Every operation is O(1).
+/// `PlaceQueues` with keys instead of numbers, such as the hash of what the places wait for. A
+/// queue exists while a place is in it. Every operation is O(1).
 class KeyedQueues {
   public:
     static constexpr std::uint32_t kNone = PlaceQueues::kNone;
@@ -53,7 +53,7 @@ class KeyedQueues {
     PlaceQueues queues_;
     RequestIndex numbers_;             ///< of the queues
     std::vector<std::uint64_t> keys_;  ///< by number
-    std::vector<std::uint32_t> free_;  ///< numbers of queues that are gone
+    std::vector<std::uint32_t> free_;  ///< numbers of removed queues
 };
 
 }  // namespace innet::reduction

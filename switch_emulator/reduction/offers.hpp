@@ -1,5 +1,5 @@
 #pragma once
-// Contributions and sums that are here before anybody requests them, until they are.
+// Contributions and sums that arrived before their request, kept until they are requested.
 
 #include <optional>
 
@@ -13,7 +13,7 @@ namespace innet::reduction {
 /// A contribution or a sum, as Data.
 struct Offer {
     PacketRef packet;
-    bool marked = false;  ///< it met congestion
+    bool marked = false;  ///< it carried a congestion mark
 };
 
 class Offers {
@@ -31,7 +31,7 @@ class Offers {
     bool has(wire::NameHash hash, wire::NameView name) const {
         return kept_.find(hash, name) != kept_.kNone;
     }
-    /// Takes what is kept under the name with this hash, if it is.
+    /// Takes the offer whose name has this hash, if there is one.
     std::optional<Offer> take(wire::NameHash hash, wire::NameView name);
     void drop_expired(TimePoint now);
     TimePoint next_deadline() const { return earliest_; }

@@ -51,8 +51,8 @@ class OperandRequests {
     OperandRequests(Forwarder& forwarder, const ReducerOptions& options);
 
     /// Requests `name` from `hint`, unless it is requested already; adds `waiter` in both cases.
-    /// `interval` is the name's interval component. `may_come`: its answer may be on its way
-    /// unasked; it is asked for when it has not come after a while.
+    /// `interval` is the name's interval component. `may_come`: the answer may arrive without a
+    /// request; the request is sent when it has not arrived after a while.
     /// Returns the request's place, or kNoPlace when another name has the same hash.
     std::uint32_t request(wire::NameView name, ReductionName::OperandHash hash,
                           wire::ByteView interval, const wire::Name& hint, Waiter waiter,
@@ -73,10 +73,10 @@ class OperandRequests {
     void take_answered(std::uint32_t request, std::size_t answer_bytes, bool marked,
                        std::vector<Waiter>& waiters, TimePoint now);
 
-    /// What `hint` has of this interval and segment came before it was requested.
+    /// The answer of `hint` for this interval and segment arrived before its request.
     void note_unasked(const wire::Name& hint, wire::ByteView interval,
                       ReductionName::OperandHash hash, TimePoint now);
-    /// Whether it is kept back because its answer may come unasked.
+    /// Whether the request is kept back because its answer may arrive without it.
     bool awaits_offer(std::uint32_t request) const;
 
     /// Marks it as late: its producer sent a Hold, or several timeouts passed. `label` names the
@@ -89,9 +89,9 @@ class OperandRequests {
     const LateLabel& label(std::uint32_t request) const { return requests_[request].label; }
     void on_held(std::uint32_t request, TimePoint now);
 
-    /// Asks again, at the same node.
+    /// Sends the request again, to the same node.
     void repeat(std::uint32_t request, TimePoint now);
-    /// Asks `hint` from now on.
+    /// Sends the request to `hint` from now on.
     void redirect(std::uint32_t request, const wire::Name& hint, TimePoint now);
     const wire::Name& hint(std::uint32_t request) const;
 
@@ -99,19 +99,19 @@ class OperandRequests {
     /// redirected or left by all.
     void collect(TimePoint now, std::vector<LostRequest>& into);
     TimePoint next_deadline() const;
-    /// Whether a request waits for room that there is.
+    /// Whether a waiting request can be sent.
     bool can_use_credit(TimePoint now) const {
         return (!waiting_.empty() && credit_.has_room(now)) || can_resume();
     }
-    /// Sends what waited for room, as far as there is room now. Appends to `late` the requests that
-    /// it keeps back because their publication is late, with the label of that rank.
+    /// Sends waiting requests while there is room. Appends to `late` the requests that it keeps
+    /// back because their publication is late, with the label of that rank.
     void use_credit(TimePoint now, std::vector<std::uint32_t>& late);
-    /// Asks for what may have come unasked and has not, since the last of its flow came; appends
-    /// the requests to `given_up`.
+    /// Sends the requests whose answers were expected without them and did not arrive; appends
+    /// these requests to `given_up`.
     void end_patience(TimePoint now, std::vector<std::uint32_t>& given_up);
-    /// Something that was on its way unasked had been asked for.
+    /// Waits longer from now on: an answer that was sent ahead had been requested.
     void lengthen_patience();
-    /// Something may not have been on its way.
+    /// Waits less long from now on: an answer may not have been sent ahead.
     void shorten_patience();
     /// Pairs of node and interval with recent requests.
     std::size_t flow_count() const { return flows_.size(); }
@@ -146,7 +146,7 @@ class OperandRequests {
         LateLabel label;
         bool late = false;
         bool contribution = false;
-        bool limited = false;    ///< waits for credit and takes it
+        bool limited = false;    ///< waits for credit and uses it
         bool other_sum = false;  ///< is made of several contributions, by another node
     };
     /// A request that was kept back; another may have its place by then.
@@ -164,7 +164,8 @@ class OperandRequests {
     void send(std::uint32_t request, TimePoint now);
     /// Segments that arrive in their order: of one shard of a publication, from one flow.
     static std::uint64_t stream_of(FlowPlace flow, PublicationTag publication, std::uint32_t shard);
-    /// A segment came: what may have come unasked, and was before it, is lost, and asked for.
+    /// A segment arrived: earlier ones that were expected without a request are lost; requests
+    /// them.
     void note_arrival(FlowPlace flow, const ReductionName::OperandHash& arrived, TimePoint now);
     bool waits_for_credit(const Request& request) const;
     /// Whether there is room for a request that was kept back.

@@ -25,7 +25,7 @@ class PlaceQueues {
     bool contains(std::uint32_t place) const {
         return place < links_.size() && links_[place].linked;
     }
-    /// Of a place that is in one.
+    /// The queue of a place that is in one.
     std::uint32_t queue(std::uint32_t place) const { return links_[place].queue; }
 
     void add(std::uint32_t place, std::uint32_t queue) {

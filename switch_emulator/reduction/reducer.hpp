@@ -45,8 +45,8 @@ struct Rule {
     std::vector<wire::Name> ahead_to;
 };
 
-/// Knows rules that a node can do without until it needs them: a node alone on its machine has all
-/// of them installed, thousands of nodes in one process share one source.
+/// A source of rules that are installed on demand: a node in its own process has all its rules
+/// installed, thousands of nodes in one process share a source.
 class RuleSource {
   public:
     virtual ~RuleSource() = default;
@@ -58,14 +58,14 @@ class RuleSource {
 struct ReducerOptions {
     /// /n/<node>: the hint by which the node evaluates an operand itself. Empty: it never does.
     wire::Name own_name;
-    std::uint32_t slots = 4096;  ///< reductions at a time; 0 refuses all
+    std::uint32_t slots = 4096;  ///< concurrent reductions; 0 refuses all
     Duration interest_lifetime = std::chrono::milliseconds(1000);
     Duration min_rto = std::chrono::milliseconds(5);
     Duration max_rto = std::chrono::milliseconds(500);
     std::uint32_t timeouts_before_self_evaluation = 5;
-    /// Bytes of other nodes' contributions on their way at once; 0: no limit.
+    /// Limit of other nodes' contributions in flight, in bytes; 0: no limit.
     std::uint64_t receive_credit_bytes = 0;
-    double receive_rate_bps = 0;  ///< of this node's links, as the credit is used; 0: not known
+    double receive_rate_bps = 0;  ///< rate of this node's links, for the credit; 0: unknown
     /// Shared with the node's endpoint; must outlive the reducer. Null: it is not shared.
     AnswerHistory* answers = nullptr;
 };
@@ -162,8 +162,8 @@ class Reducer final : public Requester {
     void set_signer(security::Signer* signer);
     /// Sums of the group are signed by `signer`, until it is removed; null: by their job's again.
     void set_group_signer(const wire::Name& group, const std::shared_ptr<security::Signer>& signer);
-    /// What signs packets of that name with that key: the group's, the job's or the node's signer;
-    /// null when none has the key.
+    /// The signer of packets with that name and key: the group's, the job's or the node's; null
+    /// when none has the key.
     security::Signer* signer_of(wire::NameView name, wire::NameView key_name) const;
     /// It outlives the reducer; null (the start) means that installed rules are all there are.
     void set_rule_source(RuleSource* source);
@@ -179,7 +179,7 @@ class Reducer final : public Requester {
     /// Starts the reduction `name`, which has a PIT entry. `allow_fallback`: also by a rule that is
     /// not primary. A name already in work is kAccepted.
     Admission admit(wire::NameView name, bool allow_fallback, TimePoint now);
-    /// Stops the reduction `name`, whose last requester is gone.
+    /// Stops the reduction `name`, which has no requester any more.
     void abandon(wire::NameView name);
 
     /// Whether Data of that name may be an operand here that another node makes.
@@ -199,9 +199,9 @@ class Reducer final : public Requester {
     TimePoint next_deadline() const;
     const ReducerCounters& counters() const;
 
-    /// Whether `name` is in work, in a slot or parked.
+    /// Whether `name` is being reduced, in a slot or parked.
     bool works_on(wire::NameView name) const;
-    /// How many names are in work.
+    /// The number of running reductions, also parked ones.
     std::size_t in_work() const;
     /// Whether slots, parked reductions and requests for operands agree.
     void audit(AuditReport& report) const;

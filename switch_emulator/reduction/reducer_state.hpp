@@ -15,7 +15,7 @@
 
 namespace innet::reduction {
 
-/// Whether a share keeps far more memory alive than it shows. A small buffer is never worth a copy.
+/// Whether a share keeps far more memory alive than it shows. Small buffers are never copied.
 inline bool pins_much(const PacketRef& share) {
     constexpr std::size_t kSmallBufferBytes = 512;
     return share.pinned_bytes() > 2 * share.size() + kSmallBufferBytes;
@@ -57,7 +57,7 @@ struct Reducer::State {
     std::vector<std::uint32_t> given_up;   ///< scratch
 
     // Starting.
-    /// The rule for `/<group>/<interval>`, got from the source when it is not installed; or null.
+    /// The rule for `/<group>/<interval>`, installed from the source if necessary; or null.
     InstalledRule* rule_for(const ReductionName& name);
     const InstalledRule* rule_for(const wire::Name& group, const wire::Name& interval);
     InstalledRule* get_rule(wire::NameView group, wire::ByteView interval);
@@ -72,18 +72,18 @@ struct Reducer::State {
     bool request_operand(std::uint32_t place, std::uint32_t operand, TimePoint now);
 
     // Ahead of requests: reducer_ahead.cpp
-    /// Keeps an operand for the sum that will ask for it, if a rule here has it. False when not.
+    /// Keeps an operand that a rule here uses until its sum requests it. False when no rule does.
     bool keep_offer(const wire::DataView& data, const PacketRef& packet, bool marked,
                     TimePoint now);
-    /// Makes the sum that goes ahead and has this operand, if all its operands are there.
+    /// Makes the sum with this operand that is sent ahead, if all its operands are there.
     void make_ahead(const ReductionName& operand, const OperandUse& use, TimePoint now);
     bool has_offers_for_all(const ReductionName& operand, InstalledRule& rule);
-    /// Moves what was offered for a slot that starts into `offered`, and from there into the slot.
+    /// Moves the offers for a starting slot into `offered`, and from there into the slot.
     void take_offers(std::uint32_t place);
     void add_offered(std::uint32_t place, const ReductionName& name);
-    /// Whether an operand of a slot that starts may arrive unrequested.
+    /// Whether an operand of a starting slot may arrive unrequested.
     bool may_come(const Slot& slot, std::uint32_t operand) const;
-    /// Those that `offered` has overtaken are requested.
+    /// Requests the operands that `offered` has overtaken.
     void note_offered(const ReductionName& name, const InstalledRule& rule, TimePoint now);
     /// Sends a finished sum to the node that adds it, and keeps it in case that requests it.
     void send_ahead(std::uint32_t place, PacketRef data);
@@ -91,11 +91,11 @@ struct Reducer::State {
     bool answer_again(const ReductionName& name, InstalledRule& rule);
 
     // Sharing: reducer_sharing.cpp
-    /// Gives every job with rules here its part of the slots.
+    /// Gives every job with rules here its share of the slots.
     void divide_slots();
     /// Frees a slot for a new reduction of the job if none is free. False when it cannot.
     bool make_room(jobs::JobId job);
-    /// The same for a parked reduction: nothing is parked for it, and so its own place stays.
+    /// Frees a slot for a parked reduction without parking another one, so that its place stays.
     bool make_room_for_parked(jobs::JobId job);
     void take_slot_back(jobs::JobId debtor);
     /// Parks the job's oldest reduction with a late operand. False when there is none.
@@ -117,14 +117,14 @@ struct Reducer::State {
     /// tried.
     bool evaluate_here(std::uint32_t request, TimePoint now);
     void request_at_new_hints(const InstalledRule& rule, TimePoint now);
-    /// Requests what waited for room that there is now.
+    /// Sends waiting requests for which there is room now.
     void use_credit(TimePoint now);
-    /// Asks for contributions that have not come ahead, though those before them had.
+    /// Requests contributions that were not sent ahead although earlier ones were.
     void end_patience(TimePoint now);
 
     // Lateness: of a request, and so of the slots that wait for it.
     void set_late(std::uint32_t request, LateLabel label);
-    /// The same, and the requesters receive a Hold.
+    /// Marks the request as late, and sends a Hold to the requesters.
     void announce_late(std::uint32_t request, LateLabel label);
     void redirect(std::uint32_t request, const wire::Name& hint, TimePoint now);
     void mark_late(std::uint32_t place, std::uint32_t operand);
@@ -136,7 +136,7 @@ struct Reducer::State {
     security::Signer* signer_of(const InstalledRule& rule) const;
     void finish(std::uint32_t place);
     void finish_with_error(const Waiter& waiter, wire::TensorErrorCode code, std::string_view text);
-    /// An operand that is an error is the result of everything it was answered to.
+    /// Answers every reduction that waits for an operand with the error that arrived for it.
     void forward_error(const wire::DataView& data);
     void answer(const ReductionName& name, PacketRef data, bool marked);
     void refuse(const Waiter& waiter, wire::NackReason reason);

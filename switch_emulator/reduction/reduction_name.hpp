@@ -21,7 +21,7 @@ inline constexpr std::size_t kMaxInterval = 64;
 
 using OperandNameBuffer = std::array<std::uint8_t, kMaxReductionName + kMaxInterval>;
 
-/// A name taken apart from its end. A view: the name's bytes must outlive it.
+/// A name parsed from its end. A view: the name's bytes must outlive it.
 class ReductionName {
   public:
     /// Nothing when the name has another form, an unknown format, or is too long.
@@ -31,17 +31,17 @@ class ReductionName {
     wire::NameView group() const { return wire::NameView::trusted(bytes_.first(group_size_)); }
     /// The interval component, with its type and length.
     wire::ByteView interval() const { return bytes_.subspan(group_size_, interval_size_); }
-    /// What `<op>.<dtype>` stands for.
+    /// The operation and type in `<op>.<dtype>`.
     const Format& format() const { return *format_; }
-    /// Whose contributions are reduced; operands without any are left out.
+    /// The ranks whose contributions are reduced; operands without any are omitted.
     ContributorSet contributors() const;
     std::uint64_t sequence() const { return sequence_; }
     std::uint64_t segment() const { return segment_; }
     wire::NameHash hash() const { return hash_; }
-    /// Hash of the group prefix and the interval: what a rule is found by.
+    /// Hash of the group prefix and the interval: the key of a rule.
     wire::NameHash rule_hash() const { return rule_hash_; }
 
-    /// The same name in another place; `copy` must have the same bytes.
+    /// This name over `copy`, which must have the same bytes.
     ReductionName moved_to(wire::ByteView copy) const;
 
     /// Name of an operand: this one with its interval replaced by the component `interval` (at most
@@ -53,7 +53,7 @@ class ReductionName {
         wire::NameHash publication = 0;
         wire::NameHash name = 0;
         std::uint64_t segment = 0;
-        /// Segments of one shard are requested, and sent, in their order; those of several are not.
+        /// Segments of one shard are requested and sent in order; those of several shards are not.
         std::uint32_t shard = 0;
     };
     /// `operand`: hashed so far: the group prefix and the operand's interval. `shards`: how many
@@ -76,10 +76,10 @@ class ReductionName {
     const Format* format_ = nullptr;
 };
 
-/// Whether the interval component stands for one rank, whose contribution depends on no operand.
+/// Whether the interval is a single rank, whose contribution depends on no operand.
 bool is_contribution(wire::ByteView interval_component);
 
-/// `0-3` of the component with that value, for people.
+/// The interval of a component's value as text, such as `0-3`.
 std::string interval_text(wire::ByteView interval_component);
 
 }  // namespace innet::reduction

@@ -1,5 +1,5 @@
 #pragma once
-// The Data that answers a reduction: the sum, or why there is none.
+// The Data that answers a reduction: the sum, or an error.
 
 #include <optional>
 #include <span>
@@ -21,7 +21,7 @@ inline constexpr Duration kResultFreshness = std::chrono::seconds(10);
 std::optional<std::string> find_disagreement(const ReductionName& name, const Slot& slot,
                                              std::size_t latest);
 
-/// Why operands that agree have no result, for people.
+/// The reason why agreeing operands have no result, as text.
 std::string failure_text(const ReductionName& name, ReduceStatus status);
 
 /// Makes signed Data of reductions.
@@ -51,7 +51,7 @@ class ResultBuilder {
     void encode(wire::DataFields fields, std::size_t content_size, Draft& into);
     /// Drafts the reduction of `operands_`, which has their size.
     ReduceStatus draft_fixed(const Format& format, const wire::DataFields& fields, Draft& into);
-    /// The same where only the reduction tells its size.
+    /// Drafts a reduction whose size is known only after reducing.
     ReduceStatus draft_varying(const Format& format, const wire::DataFields& fields, Draft& into);
     static PacketRef sign(Draft draft);
 

@@ -20,23 +20,23 @@ struct InstalledRule;
 
 /// What is known of a group's interval as an operand of rules.
 struct OperandUse {
-    std::size_t rules = 0;                ///< that have it
-    InstalledRule* rule_ahead = nullptr;  ///< of these, one whose sum goes ahead
-    /// How often it has to come ahead of requests until it is waited for.
+    std::size_t rules = 0;                ///< rules with this operand
+    InstalledRule* rule_ahead = nullptr;  ///< one of them whose sum is sent ahead
+    /// How often it has to arrive ahead of requests before the node waits for it.
     std::uint32_t due = 0;
     using Segment = std::pair<std::uint64_t, std::uint64_t>;  ///< sequence number and segment
-    std::vector<std::optional<Segment>> latest{1};  ///< by shard: the largest that a sum has it of
-    std::optional<Segment> given_up;                ///< the last that was waited for in vain
+    std::vector<std::optional<Segment>> latest{1};  ///< by shard: the largest that reached a sum
+    std::optional<Segment> given_up;                ///< the last that did not arrive in time
 
     std::optional<Segment>& latest_of(std::uint64_t segment) {
         return latest[segment % latest.size()];
     }
 };
 
-/// Whether sums of one shard go ahead, as their operations before did in vain or not.
+/// Decides whether sums of one shard are sent ahead, by the success of earlier ones.
 class SumsAhead {
   public:
-    /// The segments of an operation all do, or none.
+    /// Whether the operation sends its sums ahead: all its segments, or none.
     bool take_turn(std::uint64_t sequence) {
         if (!latest_ || sequence > *latest_) {
             latest_ = sequence;
@@ -63,11 +63,11 @@ class SumsAhead {
 struct InstalledRule {
     Rule rule;
     jobs::JobId job = jobs::kNoJob;
-    std::shared_ptr<security::Signer> signer;  ///< of the group's sums; null: the job's
-    /// For each operand: hashed so far: the group prefix and the operand's interval.
+    std::shared_ptr<security::Signer> signer;  ///< signs the group's sums; null: the job's signer
+    /// By operand: the hash of the group prefix and the operand's interval, to be continued.
     std::vector<wire::NameHasher> operand_hashers;
-    std::vector<OperandUse*> uses;      ///< of each operand
-    std::uint32_t awaited = 0;          ///< the operand that was last found not to have come ahead
+    std::vector<OperandUse*> uses;  ///< by operand
+    std::uint32_t awaited = 0;      ///< the operand that was last missing among those sent ahead
     std::vector<SumsAhead> sums_ahead;  ///< by shard
 
     std::size_t operands() const { return rule.operands.size(); }
@@ -80,7 +80,7 @@ struct InstalledRule {
     /// Both add the same intervals in the same order (hints may differ).
     bool same_expression(const Rule& other) const;
     std::size_t shards() const { return std::max<std::size_t>(rule.ahead_to.size(), 1); }
-    /// Where the sum of that segment goes before it is requested; empty: nowhere.
+    /// The node to which the sum of that segment is sent ahead; empty: none.
     const wire::Name& place_of(std::uint64_t segment) const {
         return rule.ahead_to[segment % rule.ahead_to.size()];
     }
@@ -98,7 +98,7 @@ class RuleTable {
     InstalledRule* find(const ReductionName& name);
     /// The rule for the group and interval of another one, or null.
     InstalledRule* find(const wire::Name& group, const wire::Name& interval);
-    /// The record of an operand, found by its group and interval; null when no rule has it.
+    /// The record of an operand, by its group and interval; null when no rule uses it.
     OperandUse* use_of(const ReductionName& operand) {
         const auto found = uses_.find(operand.rule_hash());
         return found == uses_.end() ? nullptr : &found->second;

@@ -1,5 +1,5 @@
 #pragma once
-// What a reduction needs while it waits for its operands, in a slot or parked.
+// The state of a reduction that waits for its operands, in a slot or parked.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,29 +12,29 @@
 
 namespace innet::reduction {
 
-/// What came for an operand.
+/// The arrived value of an operand.
 struct ArrivedOperand {
     PacketRef content;
     std::optional<std::uint64_t> tensor_elements;
     std::optional<std::uint64_t> final_segment;
     PacketRef earlier_calls;  ///< empty: none are stated
-    /// Below which all its ranks hold the sum; empty: they do not say.
+    /// Number of segments of the sum that all its ranks hold; empty: not stated.
     std::optional<std::uint64_t> segments_received;
 };
 
-/// An operand that is there already when its reduction starts.
+/// An operand that is already there when its reduction starts.
 struct Given {
     std::uint32_t operand = 0;
     ArrivedOperand arrived;
-    bool marked = false;  ///< it met congestion
+    bool marked = false;  ///< it carried a congestion mark
 };
 
-/// An operand of a slot: requested, arrived, or left out.
+/// An operand of a slot: requested, arrived, or omitted.
 struct SlotOperand {
     bool takes_part = true;  ///< false: no rank of its interval is among the name's contributors
     std::optional<ArrivedOperand> arrived;
     std::uint32_t request = kNoPlace;
-    bool late = false;  ///< waited for, and its request is late
+    bool late = false;  ///< awaited, and its request is late
 };
 
 /// A reduction that holds memory.
@@ -44,9 +44,9 @@ struct Slot {
     std::size_t missing = 0;
     std::size_t late = 0;  ///< operands that are late; a slot with any may be parked
     bool allow_fallback = false;
-    bool marked = false;          ///< some operand met congestion
+    bool marked = false;          ///< some operand carried a congestion mark
     bool compares_calls = false;  ///< some operand states earlier calls
-    bool goes_ahead = false;      ///< nobody has requested it
+    bool goes_ahead = false;      ///< sent ahead: it has no request
 
     void reset() {
         rule = nullptr;

@@ -16,7 +16,7 @@ class CongestionControl {
     /// Requests that may be in flight at once.
     virtual std::uint32_t window() const = 0;
 
-    /// An answer came. `rtt` has its sample already, if it gave one (answers to held or repeated
+    /// An answer arrived. `rtt` has its sample already, if it gave one (answers to held or repeated
     /// requests do not: they measure a late rank, not the path). `window_limited`: the window kept
     /// requests back, so the answer says something about it.
     virtual void on_answer(TimePoint now, const RttEstimator& rtt, bool marked,
@@ -25,7 +25,7 @@ class CongestionControl {
     /// A request was lost, by gap or by timeout.
     virtual void on_loss(TimePoint now, const RttEstimator& rtt) = 0;
 
-    /// A node refused a request for want of room (Nack Congestion or NoSlot).
+    /// A node without room refused a request (Nack Congestion or NoSlot).
     virtual void on_refusal(TimePoint now, const RttEstimator& rtt) = 0;
 };
 

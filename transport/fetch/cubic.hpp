@@ -31,11 +31,11 @@ class Cubic final : public CongestionControl {
     bool in_slow_start() const { return window_ < slow_start_threshold_; }
 
   private:
-    /// Takes a new RTT sample, if there is one, into the round trip under way.
+    /// Adds a new RTT sample, if there is one, to the current round trip.
     void observe(TimePoint now, const RttEstimator& rtt);
     Duration standing_rtt() const;
     bool delayed(const RttEstimator& rtt) const;
-    /// What is left of the window when the queue shall shrink to half its target.
+    /// The share of the window that shrinks the queue to half its target.
     double drained_share(const RttEstimator& rtt) const;
     void grow(TimePoint now, const RttEstimator& rtt);
     void start_epoch(TimePoint now);

@@ -30,21 +30,21 @@ class Flow {
 
     /// True when `key` was outstanding; the window learns from it.
     bool on_answered(RequestKey key, bool marked, TimePoint now);
-    /// Appends what is lost or due for a refresh; the window learns from it.
+    /// Appends the requests that are lost or due for a refresh; the window learns from losses.
     void collect(TimePoint now, std::vector<LostRequest>& into);
     void on_held(RequestKey key, TimePoint now);
     /// The node refused a request; `for_want_of_room` shrinks the window.
     void on_refused(bool for_want_of_room, TimePoint now);
-    /// Timeouts in a row, of whatever requests, since the node gave its last sign of life.
+    /// Timeouts of any requests since the node's last sign of life.
     std::uint32_t silent_rounds() const {
         return detector_.rtt().back_offs() - back_offs_at_sign_of_life_;
     }
 
     /// A parked request may be sent as soon as the window has room.
     void make_ready(RequestKey key) { ready_.push_back(key); }
-    /// The first request that is ready, which stays so until it is sent or forgotten.
+    /// The first ready request; it stays ready until it is sent or forgotten.
     std::optional<RequestKey> first_ready();
-    /// The first that is ready was sent: refused at once, it waits as long as any other.
+    /// The first ready request was sent; if it is refused, it waits like any other.
     void on_ready_sent() { ++ready_begin_; }
     /// A parked request is ready from `due` on.
     void delay(RequestKey key, TimePoint due);

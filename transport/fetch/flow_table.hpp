@@ -1,6 +1,6 @@
 #pragma once
-// Flows by what they are for. Those in use stay; of the others, the latest used are kept for what
-// they have learnt of their paths, so that peers and groups that are gone take no room.
+// Flows by key. Flows in use stay; of the others, the most recently used are kept for their path
+// estimates, so that departed peers and groups use no memory.
 
 #include <algorithm>
 #include <cstddef>
@@ -23,10 +23,10 @@ class FlowTable {
     static constexpr Place kNone = 0xffff'ffff;
     static constexpr std::size_t kKept = 256;
 
-    /// More than this many flows are there only while all are in use.
+    /// The table exceeds this size only while all flows are in use.
     explicit FlowTable(std::size_t kept = kKept) : kept_(kept) {}
 
-    /// Valid, for changes, until the next question for deadlines.
+    /// The reference can be changed until the next call for deadlines.
     Flow& operator[](Place place) {
         touch(place);
         return flows_[place];
@@ -43,8 +43,7 @@ class FlowTable {
         return found == last ? kNone : found->second;
     }
 
-    /// Adds an unused flow; when there are many, it replaces the one that has been idle
-    /// longest.
+    /// Adds an unused flow; in a full table it replaces the flow that was idle longest.
     Place add(std::uint64_t hash, Flow flow) {
         Place place = flows_.size() < kept_ ? kNone : longest_idle();
         if (place == kNone) {

@@ -43,7 +43,7 @@ enum class LossCause : std::uint8_t { kGap, kTimeout, kRefresh };
 
 /// What the order of the answers on a flow tells.
 enum class AnswerOrder : std::uint8_t {
-    kAsSent,     ///< what the node has is answered in the order of the requests
+    kAsSent,     ///< available values are answered in the order of the requests
     kWhenReady,  ///< sums of another node: each waits for operands of its own
     kLocal,      ///< sums of this node: no link can lose them
 };
@@ -54,10 +54,10 @@ struct LostRequest {
     std::uint32_t consecutive_timeouts = 0;  ///< of this request
 };
 
-/// What all detectors of a node know together.
+/// The knowledge that all detectors of a node share.
 struct AnswerHistory {
-    TimePoint last_sum{};        ///< that arrived, or that this node finished
-    bool lossy = false;          ///< a repetition was needed, and not too many since were needless
+    TimePoint last_sum{};        ///< time of the last sum that arrived or that this node finished
+    bool lossy = false;          ///< a repetition was needed, and few were needless since
     std::uint32_t needless = 0;  ///< repetitions in a row whose first sending was answered
 
     void on_repeated(bool needed);
@@ -80,13 +80,13 @@ class LossDetector {
     LossDetector(LossDetector&&) noexcept;
     LossDetector& operator=(LossDetector&&) noexcept;
 
-    /// A request leaves, for the first time or again (after it was reported lost); `answer_bytes`
+    /// A request is sent, for the first time or again after it was reported lost; `answer_bytes`
     /// count as awaited.
     void on_sent(RequestKey key, PublicationTag publication, TimePoint now,
                  std::uint32_t answer_bytes = 0);
-    /// Its answer came. True when the key was outstanding. Takes an RTT sample when that is sound.
+    /// The answer arrived. True when the key was outstanding. Takes an RTT sample when it is sound.
     bool on_answered(RequestKey key, TimePoint now);
-    /// Ignored when an answer to another request of its publication came meanwhile.
+    /// Ignored after an answer to another request of its publication.
     void on_held(RequestKey key, TimePoint now);
     /// The request waits to be sent (its window is full, or its node sent a refusal): it has no
     /// timers until `on_sent`. A request that is reported lost is parked already.
@@ -100,18 +100,18 @@ class LossDetector {
     std::size_t outstanding_count() const;  ///< held and parked ones included
     std::size_t held_count() const;
     std::size_t held_count(PublicationTag publication) const;
-    /// Whether a request of it was held, and none has been answered since.
+    /// Whether a request of the publication was held, and none has been answered since.
     bool is_late(PublicationTag publication) const;
-    /// A request of it that is held, if any.
+    /// A held request of the publication, if any.
     std::optional<RequestKey> held_request(PublicationTag publication) const;
     std::size_t in_flight_count() const;  ///< neither held nor parked
 
-    /// Appends what is now taken as lost or due for a refresh. The caller sends it again
+    /// Appends the requests that are lost or due for a refresh. The caller sends each again
     /// (`on_sent`) or forgets it.
     void collect(TimePoint now, std::vector<LostRequest>& into);
     TimePoint next_deadline() const;
     const RttEstimator& rtt() const;
-    /// Whether the counts are those of the queues.
+    /// Checks the counts against the queues.
     void audit(AuditReport& report) const;
 
   private:

@@ -202,7 +202,7 @@ class OutstandingRequests {
         }
     }
 
-    /// Whether the counts are those of the queues.
+    /// Checks the counts against the queues.
     void audit(AuditReport& report) const;
 
   private:
