@@ -9,6 +9,9 @@ memory; as ``innet_sockets`` the same over Unix sockets, where all bytes cross t
 peers' do. Clients take turns: in each, so many puts and gets one after the other (latency), and as
 many with several outstanding (throughput). A turn's processor time is that of all of its calls.
 
+innet has as many blocks outstanding as its pool's default window, 32 of 256 KiB or less. Each peer
+has 8, 16 and 32 in every turn; its throughput is the best of these medians, for each size and call.
+
 With ``--machines``, clients are on one machine and blocks on another. A machine is a network
 namespace; the kernel may limit the rate of the link between them. innet runs in ``cluster`` mode.
 """
@@ -27,6 +30,7 @@ import psutil
 
 from innet.cluster.emulation.processes import ProcessGroup, ProcessSpec, SupervisedProcess
 from innet.cluster.launch import Session
+from innet.kv.pool import PoolSettings
 from innet.lab.compare.progress import ProgressBar
 from innet.lab.harness import Conductor, SessionRanks, Team, Turn, alternating
 from innet.quantities import parse_rate_bps, parse_size_bytes
@@ -49,8 +53,6 @@ OWN = {"innet": True, "innet_sockets": False}
 """innet's pools, and whether their links are shared memory."""
 PEERS = ("redis", "redis_connections", "mooncake", "nixl", "nixl_digest")
 TURN_DEADLINE_S = 60.0
-CALLS_OF_A_TURN = 4
-"""Each block is put and got alone, and put and got among others."""
 STORE_BYTES = 1 << 30
 START_S = 60.0
 CLIENTS, BLOCKS = "h0", "h1"
@@ -101,9 +103,7 @@ def _place(machines: Machines, machine: str) -> Place:
     return Place(start, machines.address(machine))
 
 
-async def join_own(
-    stack: AsyncExitStack, conductor: Conductor, name: str, outstanding: int
-) -> Team:
+async def join_own(stack: AsyncExitStack, conductor: Conductor, name: str, window: int) -> Team:
     """Launch innet's two hosts, which end with the stack."""
     session = await stack.enter_async_context(
         Session(
@@ -112,15 +112,15 @@ async def join_own(
             output=lambda _label, _line: None,
         )
     )
-    ranks = SessionRanks(session, _own_command(conductor, name, outstanding))
+    ranks = SessionRanks(session, _own_command(conductor, name, window))
     stack.push_async_callback(ranks.end)
     stack.callback(conductor.hang_up)
     await ranks.start()
     return await conductor.assemble(name, 1, START_S, ranks.job)
 
 
-def _own_command(conductor: Conductor, name: str, outstanding: int) -> tuple[str, ...]:
-    return client_command(OWN_RANK, conductor.path, name, str(outstanding), str(STORE_BYTES))
+def _own_command(conductor: Conductor, name: str, window: int) -> tuple[str, ...]:
+    return client_command(OWN_RANK, conductor.path, name, str(window), str(STORE_BYTES))
 
 
 @asynccontextmanager
@@ -136,8 +136,9 @@ async def two_machines(rate_bps: float | None, mtu_bytes: int) -> AsyncIterator[
 class Figuring:
     """Collects the turns of one store with blocks of one size."""
 
-    def __init__(self, block_bytes: int, blocks: int) -> None:
-        self._turn_bytes = block_bytes * blocks
+    def __init__(self, task: BlocksTask) -> None:
+        self._outstanding = task.outstanding
+        self._turn_bytes = task.block_bytes * task.blocks
         self._results: list[BlocksResult] = []
         self._machine_cpu_s: list[float] = []
         self._processes_cpu_s: list[float] = []
@@ -149,23 +150,37 @@ class Figuring:
         self._processes_cpu_s.append(processes_cpu_s)
 
     def figures(self, store: str, size: str) -> Figures:
-        """Medians, and the quartiles over the turns."""
+        """Medians and quartiles over the turns; throughput with the best number outstanding."""
         found: Figures = {}
         for call in ("put", "get"):
-            all_s = [getattr(result, f"{call}_all_s") for result in self._results]
             each_s = [getattr(result, f"{call}_s") for result in self._results]
-            rates = [self._turn_bytes / 1e6 / duration_s for duration_s in all_s]
             p50s_ms = [1e3 * statistics.median(durations_s) for durations_s in each_s]
             key = f"{store}_{call}_{size}"
+            rates, outstanding = self._best_rates(call)
+            if len(self._outstanding) > 1:
+                found[f"{key}_outstanding"] = outstanding
             for what, values in (("MBps", rates), ("p50_ms", p50s_ms)):
                 found[f"{key}_{what}"] = statistics.median(values)
                 found[f"{key}_{what}_p25"], found[f"{key}_{what}_p75"] = quartiles(values)
             found[f"{key}_p99_ms"] = 1e3 * float(np.percentile(np.concatenate(each_s), 99))
-        us_per_mebibyte = 1e6 / (CALLS_OF_A_TURN * self._turn_bytes / (1 << 20))
+        calls = 2 + 2 * len(self._outstanding)  # of each block
+        us_per_mebibyte = 1e6 / (calls * self._turn_bytes / (1 << 20))
         for what, used_s in (("cpu", self._processes_cpu_s), ("machine_cpu", self._machine_cpu_s)):
             key = f"{store}_{size}_{what}_us_per_MiB"
             found[key] = us_per_mebibyte * statistics.median(used_s)
         return found
+
+    def _best_rates(self, call: str) -> tuple[list[float], int]:
+        """MB/s in each turn with the number outstanding whose median is the best; that number."""
+        turns = [getattr(result, f"{call}_all_s") for result in self._results]
+        of_numbers = [
+            [self._turn_bytes / 1e6 / duration_s for duration_s in durations_s]
+            for durations_s in zip(*turns, strict=True)
+        ]
+        return max(
+            zip(of_numbers, self._outstanding, strict=True),
+            key=lambda rates_with: statistics.median(rates_with[0]),
+        )
 
 
 def descendants_cpu_s() -> float:
@@ -191,13 +206,20 @@ async def take_turns(
     found: Figures = {}
     turns = arguments.turns + 1
     for place, (size, block_bytes) in enumerate(sizes.items()):
-        blocks = max(arguments.outstanding, arguments.bytes // block_bytes)
-        collected = {team.name: Figuring(block_bytes, blocks) for team in teams}
-        task = BlocksTask(block_bytes=block_bytes, blocks=blocks, outstanding=arguments.outstanding)
+        blocks = max(*arguments.outstanding, arguments.bytes // block_bytes)
+        tasks = {
+            team.name: BlocksTask(
+                block_bytes=block_bytes,
+                blocks=blocks,
+                outstanding=[arguments.window] if team.name in OWN else arguments.outstanding,
+            )
+            for team in teams
+        }
+        collected = {name: Figuring(task) for name, task in tasks.items()}
         for number, team in alternating(teams, lambda _: turns):
             progress((place + number / turns) / len(sizes), f"{size}, turn {number}")
             before_s = descendants_cpu_s()
-            turn = await team.take_turn(task, BlocksResult, TURN_DEADLINE_S)
+            turn = await team.take_turn(tasks[team.name], BlocksResult, TURN_DEADLINE_S)
             if number > 0:  # the first makes all warm
                 collected[team.name].add(turn, descendants_cpu_s() - before_s)
         for store, figuring in collected.items():
@@ -214,6 +236,9 @@ def best_of_redis(figures: Figures) -> Figures:
             for suffix in ("", "_p25", "_p75"):
                 better = key.replace("redis_", "redis_connections_", 1) + suffix
                 best[key + suffix] = figures[better]
+            number = key.removesuffix("MBps") + "outstanding"
+            if number in figures:
+                best[number] = figures[number.replace("redis_", "redis_connections_", 1)]
             best[f"{key}_by"] = "connections"
     return figures | best
 
@@ -231,7 +256,18 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--turns", type=positive, help="of each store and size; default 9, quick: 3"
     )
-    parser.add_argument("--outstanding", type=positive, default=8, help="for throughput; default 8")
+    parser.add_argument(
+        "--outstanding",
+        type=quantity(lambda text: [positive(number) for number in text.split(",")]),
+        default=[8, 16, 32],
+        help="numbers of a peer's calls at once, of which the best counts; default 8,16,32",
+    )
+    parser.add_argument(
+        "--window",
+        type=positive,
+        default=PoolSettings.window,
+        help=f"of innet's pool; default {PoolSettings.window}, as that of a pool",
+    )
     parser.add_argument(
         "--bytes", type=positive, default=64 << 20, help="of the blocks of a turn; default 64 MiB"
     )
@@ -274,9 +310,9 @@ def main() -> None:
             teams = []
             for name in own:
                 if machines is None:
-                    team = await join_own(stack, conductor, name, arguments.outstanding)
+                    team = await join_own(stack, conductor, name, arguments.window)
                 else:
-                    machines.run(CLIENTS, *_own_command(conductor, name, arguments.outstanding))
+                    machines.run(CLIENTS, *_own_command(conductor, name, arguments.window))
                     team = await conductor.assemble(name, 1, START_S)
                 teams.append(team)
             teams += await join_peers(stack, conductor, peers, machines)
@@ -287,7 +323,8 @@ def main() -> None:
             | (link if arguments.machines else {})
             | {
                 "turns": arguments.turns,
-                "outstanding": arguments.outstanding,
+                "outstanding": ",".join(map(str, arguments.outstanding)),
+                "window": arguments.window,
                 "versions": {team.name: team.version for team in teams},
             }
         )

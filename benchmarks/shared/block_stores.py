@@ -6,7 +6,7 @@ As a program, this module is one process:
 * ``mooncake_memory HOST:PORT OWN BYTES``: holds Mooncake's blocks until SIGTERM or the end of its
   parent;
 * ``nixl_memory OWN PORT BYTES``: memory for NIXL's clients;
-* ``own SOCKET NAME OUTSTANDING BYTES``: a rank of a job. Rank 0 is the client, rank 1 the home of
+* ``own SOCKET NAME WINDOW BYTES``: a rank of a job. Rank 0 is the client, rank 1 the home of
   all blocks; ``NAME`` is the client's team.
 
 The libraries of peers are imported by their own processes alone.
@@ -214,11 +214,11 @@ def _hold_memory(master: str, own: str, offered_bytes: str) -> None:
     store.close()
 
 
-def _be_rank(path: str, name: str, outstanding: int, offered_bytes: int) -> None:
+def _be_rank(path: str, name: str, window: int, offered_bytes: int) -> None:
     if current_worker().rank == 0:
-        take_turns(name, path, OwnClient(outstanding))
+        take_turns(name, path, OwnClient(window))
     else:
-        asyncio.run(be_home(path, name, outstanding, offered_bytes))
+        asyncio.run(be_home(path, name, window, offered_bytes))
 
 
 def main() -> None:

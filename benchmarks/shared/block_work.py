@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -66,7 +66,9 @@ class BlocksTask(BaseModel):
 
     block_bytes: int = Field(ge=1)
     blocks: int = Field(ge=1)
-    outstanding: int = Field(ge=1, description="puts or gets at once, where throughput is taken")
+    outstanding: list[Annotated[int, Field(ge=1)]] = Field(
+        min_length=1, description="puts or gets at once, of each measurement of throughput"
+    )
 
     def __str__(self) -> str:
         return f"with {self.blocks} blocks of {self.block_bytes} bytes"
@@ -77,8 +79,8 @@ class BlocksResult(BaseModel):
 
     put_s: list[float] = Field(description="of each of the puts in a row")
     get_s: list[float] = Field(description="of each of the gets in a row")
-    put_all_s: float = Field(description="of all blocks, several at once")
-    get_all_s: float = Field(description="of all blocks, several at once")
+    put_all_s: list[float] = Field(description="of all blocks, so many at once as the task says")
+    get_all_s: list[float] = Field(description="of all blocks, so many at once as the task says")
 
 
 class BlocksWork:
@@ -101,17 +103,19 @@ class BlocksWork:
 
     def run(self) -> None:
         """Puts and gets, verified outside of the timed parts."""
-        client, outstanding = self._client, self._task.outstanding
+        client = self._client
         keys = [f"{self._turn}-{row}" for row in range(self._task.blocks)]
         put_s = _each(client.put, keys)
         get_s = _each(client.get, keys)
         self._check()
         client.forget(keys)
-        keys = [f"{key}-all" for key in keys]
-        put_all_s = _timed(client.put_all, keys, outstanding)
-        get_all_s = _timed(client.get_all, keys, outstanding)
-        self._check()
-        client.forget(keys)
+        put_all_s, get_all_s = list[float](), list[float]()
+        for outstanding in self._task.outstanding:
+            several = [f"{key}-{outstanding}" for key in keys]
+            put_all_s.append(_timed(client.put_all, several, outstanding))
+            get_all_s.append(_timed(client.get_all, several, outstanding))
+            self._check()
+            client.forget(several)
         self._result = BlocksResult(
             put_s=put_s, get_s=get_s, put_all_s=put_all_s, get_all_s=get_all_s
         )

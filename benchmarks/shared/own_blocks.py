@@ -32,11 +32,11 @@ class OwnClient:
 
     version = f"innet {__version__}"
 
-    def __init__(self, outstanding: int) -> None:
-        """``outstanding``: the window of its pool."""
+    def __init__(self, window: int) -> None:
+        """``window``: of its pool."""
         self._loop = asyncio.new_event_loop()
         self._stack = AsyncExitStack()
-        self._pool, self._family = self._run(self._open(outstanding))
+        self._pool, self._family = self._run(self._open(window))
         self._source = self._landing = np.empty((0, 0), np.uint8)
         self._got: dict[int, Contents] = {}
 
@@ -83,7 +83,7 @@ class OwnClient:
         self._run(self._stack.aclose())
         self._loop.close()
 
-    async def _open(self, outstanding: int) -> tuple[BlockPool, BlockFamily]:
+    async def _open(self, window: int) -> tuple[BlockPool, BlockFamily]:
         worker = current_worker()
         network = await self._stack.enter_async_context(
             open_worker_network(worker, tenant_of_job(worker, TENANT))
@@ -91,7 +91,7 @@ class OwnClient:
         pool = BlockPool(
             network,
             local=TieredStore(MemoryTier(0)),
-            settings=PoolSettings(window=outstanding),
+            settings=PoolSettings(window=window),
         )
         await self._stack.enter_async_context(pool)
         await _home_of(network)
@@ -120,7 +120,7 @@ async def _home_of(network: BlockNetwork) -> None:
         raise KVError(f"no home joined the pool within {_MEMBERS_S:.0f} s")
 
 
-async def be_home(path: str, name: str, outstanding: int, offered_bytes: int) -> None:
+async def be_home(path: str, name: str, window: int, offered_bytes: int) -> None:
     """Keep blocks until the conductor closes the connection."""
     worker = current_worker()
     reader, writer = await asyncio.open_unix_connection(path)
@@ -132,7 +132,7 @@ async def be_home(path: str, name: str, outstanding: int, offered_bytes: int) ->
             network,
             local=TieredStore(MemoryTier(0)),
             offered=TieredStore(MemoryTier(offered_bytes)),
-            settings=PoolSettings(window=outstanding),
+            settings=PoolSettings(window=window),
         ),
     ):
         writer.write(Joined(team=f"{name}_home", version=OwnClient.version).line())

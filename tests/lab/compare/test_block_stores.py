@@ -19,7 +19,7 @@ from shared.block_work import (
     take_turns,
 )
 
-TASK = BlocksTask(block_bytes=100, blocks=4, outstanding=2)
+TASK = BlocksTask(block_bytes=100, blocks=4, outstanding=[2, 4])
 
 
 class Shelf:
