@@ -2,104 +2,13 @@
 
 #include <algorithm>
 
-#include "virtual_network.hpp"
+#include "rank_pair.hpp"
 
 using namespace innet;
 using namespace innet::testing;
 
-namespace {
-
-std::vector<std::uint8_t> pattern(std::size_t size, std::uint8_t salt) {
-    std::vector<std::uint8_t> bytes(size);
-    for (std::size_t i = 0; i < size; ++i) {
-        bytes[i] = static_cast<std::uint8_t>((i * 131 + (i >> 8U) + salt) & 0xffU);
-    }
-    return bytes;
-}
-
-Segmentation cut(std::size_t size, std::size_t segment_bytes = 1000) {
-    return {1, size, segment_bytes};
-}
-
-PublicationSpec publication(int rank, std::uint64_t seq, std::span<const std::uint8_t> tensor) {
-    PublicationSpec spec;
-    spec.prefix = name("/job/g0/" + std::to_string(rank));
-    spec.kind = name("/sum.u8");
-    spec.seq = seq;
-    spec.tensor = tensor;
-    spec.segmentation = cut(tensor.size());
-    spec.tensor_elements = tensor.size();
-    spec.description = "rank " + std::to_string(rank) + ": allreduce(sum.u8, " +
-                       std::to_string(tensor.size()) + " elements)";
-    return spec;
-}
-
-FetchSpec fetch(int rank, std::uint64_t seq, std::span<std::uint8_t> into) {
-    FetchSpec spec;
-    spec.targets.push_back(
-        {name("/job/g0/" + std::to_string(rank) + "/sum.u8/seq=" + std::to_string(seq)),
-         name("/n/h" + std::to_string(rank))});
-    spec.segmentation = cut(into.size());
-    spec.end_segment = spec.segmentation.segments();
-    spec.tensor_elements = into.size();
-    spec.into = into;
-    return spec;
-}
-
-OperationSpec publish_only(PublicationSpec spec) {
-    OperationSpec operation;
-    operation.publication = std::move(spec);
-    return operation;
-}
-
-OperationSpec fetch_only(FetchSpec spec, TimePoint deadline = kNever) {
-    OperationSpec operation;
-    operation.fetches.push_back(std::move(spec));
-    operation.deadline = deadline;
-    return operation;
-}
-
-/// Two hosts that are ranks 0 and 1 of a group.
-struct Pair {
-    explicit Pair(PathModel path = {}, std::uint32_t seed = 1, EndpointOptions options = {})
-        : network(path, seed),
-          first(network.add_host("/n/h0", options)),
-          second(network.add_host("/n/h1", options)) {
-        first.produce_at("/job/g0/0", "rank 0");
-        second.produce_at("/job/g0/1", "rank 1");
-    }
-
-    bool run_until_complete(Host& host, OperationId id, Duration limit = 20s) {
-        return network.run_until([&] { return host.completion(id) != nullptr; }, limit);
-    }
-    const EndpointCounters& counters() { return first.endpoint().counters(); }
-    /// Begins operation 1 of a rank: it sends `tensor` ahead, and fetches the other's as if that
-    /// were the sum.
-    void begin_ahead(int rank, std::span<const std::uint8_t> tensor, std::span<std::uint8_t> into,
-                     bool in_place = false, TimePoint deadline = kNever) {
-        OperationSpec spec = publish_only(publication(rank, 0, tensor));
-        spec.publication->offered = true;
-        spec.in_place = in_place;
-        spec.deadline = deadline;
-        spec.fetches.push_back(fetch(1 - rank, 0, into));
-        Host& host = rank == 0 ? first : second;
-        host.endpoint().set_signer(
-            name("/job"), security::make_gmac_signer(name("/job/KEY/g0/v=1"),
-                                                     std::vector<std::uint8_t>(16, 7), {}));
-        host.endpoint().unregister_producer(spec.publication->prefix);
-        host.endpoint().register_producer(spec.publication->prefix, "a rank");
-        host.endpoint().submit(1, std::move(spec), network.now());
-    }
-
-    VirtualNetwork network;
-    Host& first;
-    Host& second;
-};
-
-}  // namespace
-
 TEST_CASE("both ranks publish and fetch each other's tensor") {
-    Pair pair;
+    RankPair pair;
     const auto a = pattern(50'000, 1);
     const auto b = pattern(50'000, 2);
     std::vector<std::uint8_t> at_first(50'000);
@@ -143,7 +52,7 @@ TEST_CASE("segments of an endpoint with a virtual scale represent more bytes by 
 }
 
 TEST_CASE("a one-segment operation sends its Interests at once, before any timer") {
-    Pair pair;
+    RankPair pair;
     std::vector<std::uint8_t> into(4);
     pair.first.endpoint().submit(1, fetch_only(fetch(1, 3, into)), pair.network.now());
     REQUIRE(pair.first.expressed_uris.size() == 1);
@@ -151,7 +60,7 @@ TEST_CASE("a one-segment operation sends its Interests at once, before any timer
 }
 
 TEST_CASE("a tensor without elements has one empty segment") {
-    Pair pair;
+    RankPair pair;
     std::vector<std::uint8_t> nothing;
     pair.second.endpoint().submit(1, publish_only(publication(1, 0, nothing)), pair.network.now());
     pair.first.endpoint().submit(2, fetch_only(fetch(1, 0, nothing)), pair.network.now());
@@ -168,7 +77,7 @@ TEST_CASE("any mixture of loss, reordering and duplicates ends with the right by
         path.duplicates = seed % 3 == 0 ? 0.2 : 0;
         path.jitter = seed % 2 == 0 ? Duration(3ms) : Duration(0);
         path.rate_bps = seed % 4 == 1 ? 100e6 : 0;
-        Pair pair(path, seed);
+        RankPair pair(path, seed);
         const std::size_t size = 1 + (seed * 7919) % 120'000;
         const auto tensor = pattern(size, static_cast<std::uint8_t>(seed));
         std::vector<std::uint8_t> into(size);
@@ -186,7 +95,7 @@ TEST_CASE("any mixture of loss, reordering and duplicates ends with the right by
 }
 
 TEST_CASE("a late rank costs few refreshes, shrinks nothing, and is answered at once") {
-    Pair pair;
+    RankPair pair;
     const auto tensor = pattern(40'000, 3);
     std::vector<std::uint8_t> into(40'000);
     pair.first.endpoint().submit(1, fetch_only(fetch(1, 0, into)), pair.network.now());
@@ -209,7 +118,7 @@ TEST_CASE("a late rank costs few refreshes, shrinks nothing, and is answered at 
 }
 
 TEST_CASE("operations with available data overtake one that waits for a late rank") {
-    Pair pair;
+    RankPair pair;
     const auto tensor = pattern(200'000, 4);
     std::vector<std::uint8_t> late(200'000);
     std::vector<std::uint8_t> ready(200'000);
@@ -227,7 +136,7 @@ TEST_CASE("operations with available data overtake one that waits for a late ran
 }
 
 TEST_CASE("in place, other requesters still receive the earlier bytes") {
-    Pair pair;
+    RankPair pair;
     const auto a = pattern(30'000, 5);
     const auto b = pattern(30'000, 6);
     auto mine = a;
@@ -247,7 +156,7 @@ TEST_CASE("in place, other requesters still receive the earlier bytes") {
 }
 
 TEST_CASE("after completion the caller may free its tensor; retire frees the retained copy") {
-    Pair pair;
+    RankPair pair;
     auto tensor = std::make_unique<std::vector<std::uint8_t>>(pattern(30'000, 7));
     const auto original = *tensor;
     pair.second.endpoint().submit(1, publish_only(publication(1, 0, *tensor)), pair.network.now());
@@ -275,7 +184,7 @@ TEST_CASE("each rank keeps only the part of a sum that another may lack at the e
     for (const Result result : {Result::kBeside, Result::kInPlace, Result::kInPlaceUnsaid}) {
         CAPTURE(static_cast<int>(result));
         const bool in_place = result != Result::kBeside;
-        Pair pair({}, 1, {.max_window = 16});
+        RankPair pair({}, 1, {.max_window = 16});
         const std::vector<std::vector<std::uint8_t>> tensors{pattern(200'000, 8),
                                                              pattern(200'000, 9)};
         std::vector<std::vector<std::uint8_t>> mine = tensors;
@@ -320,7 +229,7 @@ TEST_CASE("packets in flight keep the caller's bytes, however their operation en
     for (const End end :
          {End::kDone, End::kCancelled, End::kOverdue, End::kAborted, End::kWithoutProducer}) {
         CAPTURE(static_cast<int>(end));
-        Pair pair({}, 1, {.max_window = 16});
+        RankPair pair({}, 1, {.max_window = 16});
         const auto original = pattern(200'000, 8);
         auto mine = std::make_unique<std::vector<std::uint8_t>>(original);
         const auto others = pattern(200'000, 9);
@@ -353,72 +262,8 @@ TEST_CASE("packets in flight keep the caller's bytes, however their operation en
     }
 }
 
-TEST_CASE("another operation under the same number is a mismatch that names the call") {
-    for (const bool published_first : {true, false}) {
-        CAPTURE(published_first);
-        Pair pair;
-        const auto tensor = pattern(100, 8);
-        PublicationSpec other = publication(1, 0, tensor);
-        other.kind = name("/max.u8");
-        other.description = "rank 1: allreduce(max.u8, 100 elements)";
-        std::vector<std::uint8_t> into(100);
-        if (published_first) {
-            pair.second.endpoint().submit(1, publish_only(other), pair.network.now());
-        }
-        pair.first.endpoint().submit(2, fetch_only(fetch(1, 0, into)), pair.network.now());
-        pair.network.run_for(10ms);
-        if (!published_first) {
-            CHECK(pair.first.completion(2) == nullptr);
-            pair.second.endpoint().submit(1, publish_only(other), pair.network.now());
-        }
-        REQUIRE(pair.run_until_complete(pair.first, 2));
-        CHECK(pair.first.completion(2)->status == OperationStatus::kMismatch);
-        CHECK(pair.first.completion(2)->detail == "rank 1: allreduce(max.u8, 100 elements)");
-        CHECK(pair.first.pending() == 0);
-    }
-}
-
-TEST_CASE("a fetch of a failed call's Data ends with the cause, before or after the failure") {
-    for (const bool failed_first : {true, false}) {
-        CAPTURE(failed_first);
-        Pair pair;
-        const FailureSpec failure{
-            {name("/job/g0/1")}, {}, 0, wire::TensorErrorCode::kFailed, "rank 1 (h1): no memory"};
-        std::vector<std::uint8_t> into(100);
-        if (failed_first) pair.second.endpoint().fail(failure);
-        pair.first.endpoint().submit(1, fetch_only(fetch(1, 0, into)), pair.network.now());
-        pair.network.run_for(10ms);
-        if (!failed_first) {
-            CHECK(pair.first.completion(1) == nullptr);
-            pair.second.endpoint().fail(failure);
-        }
-        REQUIRE(pair.run_until_complete(pair.first, 1));
-        CHECK(pair.first.completion(1)->status == OperationStatus::kPeerFailed);
-        CHECK(pair.first.completion(1)->detail == "rank 1 (h1): no memory");
-        CHECK(pair.first.pending() == 0);
-    }
-}
-
-TEST_CASE("a shorter or longer tensor elsewhere is a mismatch that names both lengths") {
-    for (const std::size_t theirs : {500U, 1500U, 40'000U}) {
-        CAPTURE(theirs);
-        Pair pair;
-        const auto tensor = pattern(theirs, 9);
-        std::vector<std::uint8_t> into(20'000);
-        pair.second.endpoint().submit(1, publish_only(publication(1, 0, tensor)),
-                                      pair.network.now());
-        pair.first.endpoint().submit(2, fetch_only(fetch(1, 0, into)), pair.network.now());
-        REQUIRE(pair.run_until_complete(pair.first, 2));
-        const OperationCompletion& end = *pair.first.completion(2);
-        CHECK(end.status == OperationStatus::kMismatch);
-        CHECK(end.detail.find(std::to_string(theirs) + " elements") != std::string::npos);
-        CHECK(pair.first.pending() == 0);
-        CHECK(pair.first.endpoint().next_deadline() == kNever);
-    }
-}
-
 TEST_CASE("segments of unequal sizes are placed like full ones, with their sizes") {
-    Pair pair(PathModel{.loss = 0.05});
+    RankPair pair(PathModel{.loss = 0.05});
     const auto tensor = pattern(2'000, 3);
     const std::vector<std::uint64_t> ends{10, 10, 1010, 2000};
     PublicationSpec offered = publication(1, 4, tensor);
@@ -449,7 +294,7 @@ TEST_CASE("segments of unequal sizes are placed like full ones, with their sizes
 }
 
 TEST_CASE("a group can be closed while its segments are still being sent ahead") {
-    Pair pair;
+    RankPair pair;
     const auto tensor = pattern(600'000, 4);
     std::vector<std::uint8_t> into(600'000);
     OperationSpec sum = publish_only(publication(0, 1, tensor));
@@ -468,7 +313,7 @@ TEST_CASE("a group can be closed while its segments are still being sent ahead")
 }
 
 TEST_CASE("messages and collectives of one rank can have the same sequence numbers") {
-    Pair pair;
+    RankPair pair;
     const auto tensor = pattern(100, 10);
     std::vector<std::uint8_t> into(100);
     FetchSpec receive = fetch(1, 0, into);
@@ -487,94 +332,11 @@ TEST_CASE("messages and collectives of one rank can have the same sequence numbe
     CHECK(into == tensor);
 }
 
-TEST_CASE("at the deadline, the error names the late ranks") {
-    Pair pair;
-    Host& third = pair.network.add_host("/n/h12");
-    third.produce_at("/job/g0/12", "rank 12");
-    std::vector<std::uint8_t> one(3000);
-    std::vector<std::uint8_t> two(3000);
-    OperationSpec spec = fetch_only(fetch(12, 0, one), pair.network.now() + 3s);
-    spec.fetches.push_back(fetch(1, 0, two));
-    pair.first.endpoint().submit(1, std::move(spec), pair.network.now());
-    REQUIRE(pair.run_until_complete(pair.first, 1));
-    CHECK(pair.network.now() == at(3s));
-    CHECK(pair.first.completion(1)->status == OperationStatus::kDeadlineExceeded);
-    CHECK(pair.first.completion(1)->detail == "rank 1, rank 12 had not sent their data");
-    CHECK(pair.first.pending() == 0);
-}
-
-TEST_CASE("a silent host ends in an error that names the missing segments and their source") {
-    Pair pair;
-    pair.second.unplug();
-    std::vector<std::uint8_t> into(3000);
-    pair.first.endpoint().submit(1, fetch_only(fetch(1, 4, into), pair.network.now() + 2s),
-                                 pair.network.now());
-    REQUIRE(pair.run_until_complete(pair.first, 1));
-    const OperationCompletion& end = *pair.first.completion(1);
-    CHECK(end.status == OperationStatus::kDeadlineExceeded);
-    CHECK(end.detail ==
-          "3 segments of /job/g0/1/sum.u8/seq=4 (from seg=0) had no answer from /n/h1");
-    // Back-off: three segments asked for two seconds, up to half a second apart.
-    CHECK(pair.counters().interests_expressed < 40);
-    CHECK(pair.first.pending() == 0);
-}
-
-TEST_CASE("a rank that registers late causes no error before the deadline") {
-    VirtualNetwork network({});
-    Host& first = network.add_host("/n/h0");
-    Host& second = network.add_host("/n/h1");
-    const auto tensor = pattern(3000, 12);
-    std::vector<std::uint8_t> into(3000);
-    first.endpoint().submit(1, fetch_only(fetch(1, 0, into), network.now() + 5s), network.now());
-    network.run_for(1s);
-    CHECK(first.completion(1) == nullptr);
-    CHECK(first.endpoint().counters().nacks_received < 60);
-    second.produce_at("/job/g0/1", "rank 1");
-    second.endpoint().submit(2, publish_only(publication(1, 0, tensor)), network.now());
-    REQUIRE(network.run_until([&] { return first.completion(1) != nullptr; }, 2s));
-    CHECK(first.completion(1)->status == OperationStatus::kDone);
-    CHECK(into == tensor);
-}
-
-TEST_CASE("cancel leaves no outstanding requests and no timers") {
-    Pair pair;
-    std::vector<std::uint8_t> into(100'000);
-    pair.first.endpoint().submit(1, fetch_only(fetch(1, 0, into)), pair.network.now());
-    pair.network.run_for(700us);
-    CHECK(pair.first.pending() > 0);
-    pair.first.endpoint().cancel(1, pair.network.now());
-    CHECK(pair.first.completion(1)->status == OperationStatus::kCancelled);
-    CHECK(pair.first.pending() == 0);
-    CHECK(pair.first.endpoint().next_deadline() == kNever);
-    const auto before = into;
-    pair.second.endpoint().submit(2, publish_only(publication(1, 0, pattern(100'000, 13))),
-                                  pair.network.now());
-    pair.network.run_for(1s);
-    CHECK(into == before);
-}
-
-TEST_CASE("queued Interests are sent when the operation that filled the window is cancelled") {
-    Pair pair;
-    std::vector<std::uint8_t> never(50'000);
-    std::vector<std::uint8_t> there(1000);
-    const auto data = pattern(1000, 3);
-    pair.second.endpoint().submit(1, publish_only(publication(1, 9, data)), pair.network.now());
-    pair.first.endpoint().submit(2, fetch_only(fetch(1, 7, never)), pair.network.now());
-    pair.first.endpoint().submit(3, fetch_only(fetch(1, 9, there)), pair.network.now());
-    const std::size_t window = pair.first.expressed_uris.size();
-    CHECK(window == EndpointOptions{}.initial_window);
-
-    pair.first.endpoint().cancel(2, pair.network.now());
-    CHECK(pair.first.expressed_uris.size() == window + 1);
-    REQUIRE(pair.run_until_complete(pair.first, 3));
-    CHECK(there == data);
-}
-
 TEST_CASE("all fetches of a node together stay within its credit") {
     constexpr std::uint64_t kCredit = 3000;
     EndpointOptions options;
     options.receive_credit_bytes = kCredit;
-    Pair pair({}, 1, options);
+    RankPair pair({}, 1, options);
     const auto data = pattern(50'000, 3);
     std::vector<std::uint8_t> one(50'000);
     std::vector<std::uint8_t> two(50'000);
@@ -597,7 +359,7 @@ TEST_CASE("a credit without a rate grows by what fills a long path") {
     const auto data = pattern(400'000, 3);
     const auto fetches_within = [&](double rate_bps, Duration limit) {
         options.receive_rate_bps = rate_bps;
-        Pair pair({.delay = 5ms}, 1, options);
+        RankPair pair({.delay = 5ms}, 1, options);
         std::vector<std::uint8_t> into(data.size());
         pair.second.endpoint().submit(1, publish_only(publication(1, 0, data)), pair.network.now());
         pair.first.endpoint().submit(2, fetch_only(fetch(1, 0, into)), pair.network.now());
@@ -608,26 +370,8 @@ TEST_CASE("a credit without a rate grows by what fills a long path") {
     CHECK(fetches_within(0, 700ms));
 }
 
-TEST_CASE("abort ends every local operation and fails requests for its tensors") {
-    Pair pair;
-    const auto tensor = pattern(3000, 14);
-    std::vector<std::uint8_t> into(3000);
-    OperationSpec spec = publish_only(publication(1, 0, tensor));
-    spec.fetches.push_back(fetch(0, 0, into));
-    pair.second.endpoint().submit(1, std::move(spec), pair.network.now());
-    pair.network.run_for(5ms);
-    pair.second.endpoint().abort(wire::Name(), "rank 1: the optimiser failed", pair.network.now());
-    CHECK(pair.second.completion(1)->status == OperationStatus::kAborted);
-    CHECK(pair.second.pending() == 0);
-    std::vector<std::uint8_t> other(3000);
-    pair.first.endpoint().submit(2, fetch_only(fetch(1, 0, other)), pair.network.now());
-    REQUIRE(pair.run_until_complete(pair.first, 2));
-    CHECK(pair.first.completion(2)->status == OperationStatus::kAborted);
-    CHECK(pair.first.completion(2)->detail == "rank 1: the optimiser failed");
-}
-
 TEST_CASE("two operations that fetch the same names both end") {
-    Pair pair({.loss = 0.05});
+    RankPair pair({.loss = 0.05});
     const auto tensor = pattern(60'000, 15);
     std::vector<std::uint8_t> one(60'000);
     std::vector<std::uint8_t> two(60'000);
@@ -680,34 +424,4 @@ TEST_CASE("segments are spread over targets by segment or by block") {
             CHECK(served(1) == 8);
         }
     }
-}
-
-TEST_CASE("an impossible operation is refused at once with a reason") {
-    Pair pair;
-    const auto tensor = pattern(100, 17);
-    std::vector<std::uint8_t> into(100);
-    const auto refused = [&](OperationSpec spec) {
-        static OperationId id = 100;
-        pair.first.endpoint().submit(++id, std::move(spec), pair.network.now());
-        const OperationCompletion* end = pair.first.completion(id);
-        REQUIRE(end != nullptr);
-        CHECK(end->status == OperationStatus::kAborted);
-        return end->detail;
-    };
-    CHECK(refused(publish_only(publication(5, 0, tensor))).find("not registered") !=
-          std::string::npos);
-    PublicationSpec wrong_size = publication(0, 0, tensor);
-    wrong_size.segmentation.block_bytes = 99;
-    CHECK(refused(publish_only(wrong_size)).find("100 bytes") != std::string::npos);
-    FetchSpec wrong_buffer = fetch(1, 0, into);
-    wrong_buffer.into = std::span(into).first(50);
-    CHECK(refused(fetch_only(wrong_buffer)).find("50 bytes") != std::string::npos);
-    FetchSpec no_target = fetch(1, 0, into);
-    no_target.targets.clear();
-    CHECK(refused(fetch_only(no_target)).find("target") != std::string::npos);
-    pair.first.endpoint().submit(1, publish_only(publication(0, 0, tensor)), pair.network.now());
-    CHECK(pair.first.completion(1)->status == OperationStatus::kDone);
-    CHECK(refused(publish_only(publication(0, 0, tensor))).find("published already") !=
-          std::string::npos);
-    CHECK(pair.first.expressed_uris.empty());
 }
