@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from innet.kv.pool.waiting import BlockWindow, SingleFlight, Window
+from innet.kv.pool.waiting import SingleFlight
+from innet.kv.pool.window import BlockWindow, Window
 from tests.kv.fake_network import run
 
 

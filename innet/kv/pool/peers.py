@@ -13,13 +13,7 @@ from innet.errors import KVError
 from innet.kv.names import BlockKey
 from innet.kv.pool.network import BlockNetwork, Cause, Sealed
 from innet.kv.pool.requests import Action, Answer, Keep, kind_of, request_name
-from innet.kv.pool.waiting import (
-    BLOCKS_OF_REQUEST,
-    CircuitBreaker,
-    GivenUp,
-    gather,
-    now_s,
-)
+from innet.kv.pool.waiting import BLOCKS_OF_REQUEST, GivenUp, gather, now_s
 
 Result = TypeVar("Result")
 
@@ -28,6 +22,41 @@ _SILENCE_S: Final = 1.0
 """A member that does not answer for this long has failed."""
 _PAUSE_S: Final = 0.01
 """Polling interval of the members: the network does not report changes."""
+_FIRST_PAUSE_SHARE: Final = 1 / 8
+"""The shortest pause of a :class:`CircuitBreaker`, as a share of the longest."""
+
+
+class CircuitBreaker:
+    """Excludes a failing peer from requests, for twice as long after each failure in a row.
+
+    The first silence excludes nobody, because a busy machine may have paused. A failed request that
+    was sent before the last failure does not count as another one.
+
+    Attributes:
+        open_until_s: when the peer may be asked again.
+    """
+
+    def __init__(self, longest_s: float) -> None:
+        """``longest_s``: limit of a pause."""
+        self._longest_s = longest_s
+        self._pause_s = 0.0
+        self._failed_s: float | None = None
+        self.open_until_s = -math.inf
+
+    @property
+    def is_at_limit(self) -> bool:
+        """Whether the last pause had the longest duration."""
+        return self._pause_s >= self._longest_s
+
+    def on_failure(self, began_s: float, now_s: float, *, is_silence: bool) -> None:
+        """A request that was sent at ``began_s`` failed: without an answer, or with a refusal."""
+        if self._failed_s is not None and began_s < self._failed_s:
+            return
+        is_first, self._failed_s = self._failed_s is None, now_s
+        shortest_s = _FIRST_PAUSE_SHARE * self._longest_s
+        self._pause_s = min(max(2 * self._pause_s, shortest_s), self._longest_s)
+        if not (is_first and is_silence):
+            self.open_until_s = now_s + self._pause_s
 
 
 class Placement:

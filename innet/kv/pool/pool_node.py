@@ -13,7 +13,7 @@ from innet.kv.pool.settings import PoolSettings
 from innet.kv.pool.statistics import PoolStatistics
 from innet.kv.pool.store import LocalStore, ServedStore
 from innet.kv.pool.tiered_store import TieredStore
-from innet.kv.pool.waiting import BlockWindow
+from innet.kv.pool.window import BlockWindow
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,11 @@ from enum import Enum
 from typing import Final
 
 from innet.kv.pool.network import Sealed
+from innet.kv.pool.peers import CircuitBreaker
 from innet.kv.pool.served import ServedBlocks
 from innet.kv.pool.settings import PoolSettings
 from innet.kv.pool.tiered_store import LayeredTier, TieredStore
-from innet.kv.pool.waiting import CircuitBreaker, SingleFlight
+from innet.kv.pool.waiting import SingleFlight
 
 _MOST_LINGERING: Final = 8
 _NAMES_AT_A_TIME: Final = 64
