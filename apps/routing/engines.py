@@ -20,6 +20,9 @@ _INDEX_TIMEOUT = aiohttp.ClientTimeout(total=1.0)
 _DOWN_S = 2.0
 """After an engine could not be reached, others are asked for so long."""
 
+_CHECK_S = 5.0
+"""Between looks at the members of an index that knows none of the engines."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -83,6 +86,9 @@ class Placement:
         self._index_url = index_url
         self._model = model
         self._failure = ""
+        self._has_known_engines = False
+        self._checked_s = -math.inf
+        self._unknown_among: list[str] = []
 
     async def place(
         self,
@@ -133,10 +139,33 @@ class Placement:
             self._show_failure(str(error) or f"no answer from {self._index_url}")
             return nothing
         self._failure = ""
+        await self._check_names(session, names)
         holdings = tuple(
             Holding(*(each[key] for key in Holding._fields)) for each in found["holdings"]
         )
         return Location(found["tokens"], found["block_tokens"], holdings)
+
+    async def _check_names(self, session: aiohttp.ClientSession, names: list[str]) -> None:
+        """Log that the index follows members, and none of them is called like an engine."""
+        if self._has_known_engines or time.monotonic() < self._checked_s + _CHECK_S:
+            return
+        self._checked_s = time.monotonic()
+        try:
+            url = f"{self._index_url}/v1/members"
+            async with session.get(url, timeout=_INDEX_TIMEOUT) as answer:
+                members = sorted((await answer.json())["blocks"])
+        except (aiohttp.ClientError, TimeoutError, LookupError, TypeError, ValueError):
+            return  # look-ups tell whether the index answers
+        self._has_known_engines = not {*names}.isdisjoint(members)
+        if members and not self._has_known_engines and members != self._unknown_among:
+            self._unknown_among = members
+            _log.warning(
+                "the index knows no engine %s, so none counts as having blocks; its members are "
+                "%s. Name each engine like its member: --engine %s=URL",
+                ", ".join(names),
+                ", ".join(members),
+                members[0],
+            )
 
     def _show_failure(self, error: str) -> None:
         """Log why the index answers no look-ups, once for each reason."""

@@ -8,7 +8,7 @@ import functools
 import json
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -35,6 +35,8 @@ INDEX_EXAMPLES = options.examples(
     "innet kv index --stream h0=tcp://127.0.0.1:5557 --stream h1=tcp://127.0.0.1:5567",
 )
 
+_NAMES_TIMEOUT_S = 3.0
+
 OnNetwork = Annotated[
     str | None,
     typer.Option("--on", metavar="ID", help="Network whose members publish in its run directory"),
@@ -47,10 +49,10 @@ Streams = Annotated[
         "repeatable",
     ),
 ]
-TenantDigits = Annotated[
+TenantName = Annotated[
     str | None,
     typer.Option(
-        metavar="DIGITS", help="First digits of the tenant, if members are in several pools"
+        metavar="NAME", help="The tenant, or its first digits, if members are in several pools"
     ),
 ]
 
@@ -64,7 +66,7 @@ def locate(
     ] = None,
     on: OnNetwork = None,
     stream: Streams = None,
-    tenant: TenantDigits = None,
+    tenant: TenantName = None,
     model: Annotated[
         str | None, typer.Option(help="Its name in topics, where there are several")
     ] = None,
@@ -98,7 +100,7 @@ def locate(
 def index(
     on: OnNetwork = None,
     stream: Streams = None,
-    tenant: TenantDigits = None,
+    tenant: TenantName = None,
     port: Annotated[
         int, typer.Option(metavar="PORT", min=0, max=65535, help="Port on loopback; 0: a free one")
     ] = 8764,
@@ -206,14 +208,16 @@ def _tenant_in(run_dir: Path, tenant: str | None) -> str:
     tenants = {digits for _, digits in _event_sockets(run_dir)}
     if not tenants:
         raise KVError(
-            f"no member publishes events in {run_dir}: start the programs with events='run', or "
-            "name their addresses with --stream"
+            f"no member publishes events in {run_dir}: start the programs with "
+            "events='run', or name their addresses with --stream"
         )
-    chosen = {digits for digits in tenants if tenant is None or _is_of(digits, tenant)}
+    names = {} if tenant is None and len(tenants) == 1 else _tenant_names(run_dir)
+    chosen = {digits for digits in tenants if tenant is None or _is_of(digits, tenant, names)}
     if len(chosen) != 1:
         what = "no blocks of that tenant" if tenant else "blocks of several tenants"
+        shown = [f"{_name_of(d, names)} ({d})" if _name_of(d, names) else d for d in tenants]
         raise KVError(
-            f"the members have {what}: choose one with --tenant, of {', '.join(sorted(tenants))}"
+            f"the members have {what}: choose one with --tenant, of {', '.join(sorted(shown))}"
         )
     return chosen.pop()
 
@@ -243,9 +247,31 @@ def _has_listener(path: Path) -> bool:
         return True
 
 
-def _is_of(digits: str, tenant: str) -> bool:
-    """Whether a tenant is meant by its first digits, or all of them as in ``innet status``."""
-    return bool(tenant) and (tenant.startswith(digits) or digits.startswith(tenant))
+def _tenant_names(run_dir: Path) -> dict[str, str]:
+    """The names of the tenants of a network, by their components in names."""
+    from innet.errors import ControlError
+    from innet.node.controller_client import CONTROLLER_SOCKET_NAME, ControllerClient
+    from innet.printable import printable
+
+    path = run_dir / CONTROLLER_SOCKET_NAME
+    if not path.exists():
+        return {}
+    with ControllerClient(path) as controller:
+        try:
+            pools = controller.request("pools", timeout_s=_NAMES_TIMEOUT_S)
+        except ControlError:  # digits are good as well
+            return {}
+    return {pool["tenant"]: printable(pool["name"]) for pool in pools}
+
+
+def _name_of(digits: str, names: Mapping[str, str]) -> str:
+    return next((names[tenant] for tenant in names if tenant.startswith(digits)), "")
+
+
+def _is_of(digits: str, tenant: str, names: Mapping[str, str]) -> bool:
+    """Whether a tenant is meant by its name, its first digits, or all of its digits."""
+    is_named = tenant == _name_of(digits, names)
+    return bool(tenant) and (is_named or tenant.startswith(digits) or digits.startswith(tenant))
 
 
 async def _locate(sources: _Sources, request: LocateRequest) -> PromptLocation:

@@ -18,6 +18,9 @@ from innet.cluster.run_status import RunStatus
 from innet.telemetry.embedded_broker import PASSWORD_NAME
 from innet.telemetry.messages import refused_packets
 
+_TENANT_DIGITS = 8
+"""As in the names of files, which --tenant of ``innet kv`` takes."""
+
 Counters = Mapping[str, Any]
 
 
@@ -227,7 +230,7 @@ def _pools_table(status: RunStatus) -> FittedTable:
         switches = [
             part for node, part in pool["parts"].items() if status.nodes[node]["kind"] == "switch"
         ]
-        named = (NameCell(pool["tenant"]), str(pool["weight"]))
+        named = (NameCell(_tenant(pool)), str(pool["weight"]))
         used = (
             short_size(sum(part["cache_bytes"] for part in switches)),
             str(sum(part["pit_entries"] for part in switches)),
@@ -237,6 +240,12 @@ def _pools_table(status: RunStatus) -> FittedTable:
             table.add_row(*named, NameCell(node), offered, *used)
             named, used = (NameCell(""), ""), ("", "")
     return table
+
+
+def _tenant(pool: Mapping[str, Any]) -> str:
+    """A tenant by its name, and the digits that stand for it in names."""
+    name, digits = pool["name"], pool["tenant"]
+    return f"{name} ({digits[:_TENANT_DIGITS]})" if name else digits
 
 
 def _counters_table(title: str, counters: Counters) -> Table:

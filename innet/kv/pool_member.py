@@ -36,7 +36,7 @@ from innet.kv.pool.statistics import PoolStatistics
 from innet.kv.pool_options import RUN_EVENTS, MemberOptions, PoolOptions
 from innet.kv.replaceable_network import ReplaceableNetwork
 from innet.kv.tenant import Tenant
-from innet.node.messages import PoolReport
+from innet.node.messages import MAX_TENANT_NAME, PoolReport
 from innet.node.runtime import network_threads
 from innet.topology.routes import Routes
 from innet.worker import Worker, current_worker
@@ -441,6 +441,7 @@ async def open_worker_network(
         capacity_bytes=capacity_bytes,
         weight=weight,
         replicas=replicas,
+        name=tenant.name[:MAX_TENANT_NAME],
     )
 
     async def ask_members() -> Mapping[str, int]:

@@ -11,6 +11,8 @@ from innet.security.keys import JobTrust, Key
 
 MAX_WEIGHT: Final = 1000
 """Largest weight of a job or pool that switches accept."""
+MAX_TENANT_NAME: Final = 64
+"""Characters of a tenant's name that displays show."""
 MAX_ANNOUNCED_PREFIXES = 4096
 """Maximum number of prefixes of a node that are announced to the others."""
 _MAX_LABEL_SIZE = 32
@@ -152,6 +154,7 @@ class PoolReport(_Message):
         capacity_bytes: of memory that the worker offers to others; 0: none.
         weight: the pool's part of the switches' memory, beside other pools' and jobs' weights.
         replicas: homes of each block, as this member counts them.
+        name: of the tenant, for people.
     """
 
     tenant: str = Field(pattern="^[0-9a-f]{2,128}$")
@@ -159,6 +162,7 @@ class PoolReport(_Message):
     capacity_bytes: int = Field(ge=0)
     weight: int
     replicas: int = Field(default=1, ge=1)
+    name: str = Field(default="", max_length=MAX_TENANT_NAME)
 
 
 class WorkerReport(_Message):

@@ -222,6 +222,22 @@ async def test_an_index_that_does_not_answer_is_logged_once(
     assert "placed without the index" in record.getMessage()
 
 
+async def test_an_index_that_knows_no_engine_by_its_name_is_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    directory = PoolDirectory()
+    directory.apply("h0.0", "llama", [BlocksStored((7,), None, tuple(range(16)), 16)])
+    engines = [Engine(name, "http://127.0.0.1:1") for name in NAMES]
+    router = make_router("pool", Costs(), NAMES)
+    async with serving(directory) as index, aiohttp.ClientSession() as session:
+        placement = Placement(engines, router, Costs(), index)
+        for _ in range(3):
+            await placement.place(session, PROMPT)
+        [record] = caplog.records
+        assert "the index knows no engine h0, h1, h2" in record.getMessage()
+        assert "--engine h0.0=URL" in record.getMessage()
+
+
 async def test_an_engine_that_died_is_replaced() -> None:
     async with routed(dead=["h1"]) as router:
         router.hold.set()

@@ -96,3 +96,15 @@ def test_a_tenant_is_chosen_by_its_first_digits_or_all_of_them(tmp_path: Path) -
                 _tenant_in(tmp_path, wrong)
     with pytest.raises(KVError, match="no member publishes events"):
         _tenant_in(tmp_path, None)
+
+
+def test_a_tenant_is_chosen_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tenants = {"2facdf8e01": "umbra", "ad2fd30902": "acme"}
+    monkeypatch.setattr("innet.cli.kv_lookups._tenant_names", lambda _: tenants)
+    with ExitStack() as stack:
+        for digits in tenants:
+            stack.enter_context(listener(tmp_path / f"h0.0.{digits[:8]}.kv-events"))
+        assert _tenant_in(tmp_path, "acme") == "ad2fd309"
+        listed = r"with --tenant, of acme \(ad2fd309\), umbra \(2facdf8e\)"
+        with pytest.raises(KVError, match=listed):
+            _tenant_in(tmp_path, None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import shutil
 import signal
 import subprocess
@@ -221,3 +222,20 @@ def test_a_member_that_leaves_hands_its_blocks_over(pool: Path) -> None:
     assert "h0 has the last member of prod, so no other can take its blocks. End the" in last.stderr
     with engine(pool) as one:
         assert {one.ask("get", number) for number in (*BLOCKS, *range(20, 30))} == {"found"}
+
+
+def test_status_names_tenants_and_the_start_says_where_metrics_are(
+    registry: Path, folder: Path
+) -> None:
+    text = FILE.format(folder=folder).replace("folder: blocks", "folder: others")
+    (folder / "measured.yaml").write_text(text.replace("/objects\n", "/other-objects\n"))
+    serve = ("kv", "serve", str(folder / "measured.yaml"), "--name", "measured", "--detach")
+    up = innet(*serve, "--metrics-port", "0")
+    assert up.returncode == 0, up.stderr
+    url = re.search(r"  metrics:    (http://127.0.0.1:\d+/metrics)\n", up.stdout)
+    assert url is not None, up.stdout
+    assert f"metrics: {url[1]}" in innet("status", "measured").stdout
+    [pool] = json.loads(innet("status", "measured", "--json").stdout)["pools"]
+    assert pool["name"] == "acme"
+    assert f"acme ({pool['tenant'][:8]})" in innet("status", "measured").stdout
+    assert innet("down", "measured").returncode == 0

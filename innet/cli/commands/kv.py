@@ -82,11 +82,11 @@ def leave(
     """Let the member of a standing pool leave, once its blocks are with other members.
 
     After it, the machine can be taken away: the pool has lost nothing. Its member comes back when
-    the machine joins again.
+    the machine joins again. Ctrl-C ends this command, and not what the member does.
     """
     from innet.kv.service.standing_pool import leave as let_leave
 
-    let_leave(on, host)
+    let_leave(on, host, lambda text: typer.echo(text, err=True))
     typer.echo(f"{host} has left the pool")
 
 

@@ -252,6 +252,7 @@ async def _hold(
             f"{'' if service is None else service.described()}"
             f"  run a job:  innet run --on {run_id} -- COMMAND\n"
             f"  look at it: innet status {run_id}\n"
+            f"{_metrics_line(session)}"
             f"{_ndn_line(session)}"
             f"  end it:     innet down {run_id}" + ("" if background else ", or Ctrl-C")
         )
@@ -270,6 +271,11 @@ async def _hold(
                 holding.create_task(asyncio.Event().wait())
             if service is not None:
                 holding.create_task(service.ended())
+
+
+def _metrics_line(session: Session) -> str:
+    url = session.network.metrics_url
+    return "" if url is None else f"  metrics:    {url}\n"
 
 
 def _ndn_line(session: Session) -> str:

@@ -37,6 +37,11 @@ class _Pool:
         return max(member.weight for member in self.members.values())
 
     @property
+    def name(self) -> str:
+        """The tenant's, as its members call it."""
+        return next(iter(self.members.values())).name
+
+    @property
     def replicas(self) -> int:
         """The number of replicas that all members agree on."""
         return next(iter(self.members.values())).replicas
@@ -121,6 +126,7 @@ class PoolRegistry:
         return [
             {
                 "tenant": tenant,
+                "name": pool.name,
                 "prefix": tenant_prefix(tenant),
                 "weight": pool.weight,
                 "replicas": pool.replicas,

@@ -269,6 +269,11 @@ class Network:
         record.metrics = url
         self._save(record)
 
+    @property
+    def metrics_url(self) -> str | None:
+        """Where the run's metrics are served; ``None``: they are not."""
+        return self._entered_record().metrics
+
     async def link_counters(
         self, nodes: Collection[str] | None = None
     ) -> dict[LinkDirection, KernelCounters]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, Self
@@ -149,12 +150,13 @@ class StandingPool:
                 await asyncio.sleep(_PAUSE_S)
 
 
-def leave(network: str | None, host: str) -> None:
+def leave(network: str | None, host: str, say: Callable[[str], object]) -> None:
     """Ask the member on a host of this machine to leave; return when it has handed its blocks over.
 
     Args:
         network: ``None``: the only one of this machine.
         host: of this machine.
+        say: is told that the member has been asked, once it has.
 
     Raises:
         KVError: the host has no member of a pool, or the last one, or is on another machine, or its
@@ -183,6 +185,7 @@ def leave(network: str | None, host: str) -> None:
             )
         for process in here:
             process.identity.send_signal(LEAVE)
+        say(f"{host} hands its blocks over, and leaves also if this command is interrupted")
         while all(process.identity.is_alive() for process in here):
             with suppress(ControlError):  # the controller is being restarted, or the pool ends
                 if not any(seat in members for members in _members(controller).values()):

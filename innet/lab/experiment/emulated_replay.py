@@ -101,6 +101,9 @@ class _Replay:
                     raise EmulationError(
                         f"all workers of the replay exited before its end: {reason}"
                     )
+            except asyncio.CancelledError:
+                self._interrupted = True
+                raise
             finally:
                 conductor.hang_up()
                 await ranks.end(0 if self._interrupted else EXIT_S)

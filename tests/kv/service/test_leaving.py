@@ -39,4 +39,4 @@ def test_a_member_that_dies_before_it_has_left_is_reported(tmp_path, monkeypatch
         record = record.model_copy(update={"processes": (member,)})
         monkeypatch.setattr(standing_pool, "find_run", lambda _network: record)
         with pytest.raises(KVError, match=r"h1 ended before it had left.*innet kv leave h1"):
-            standing_pool.leave("prod", "h1")
+            standing_pool.leave("prod", "h1", print)
