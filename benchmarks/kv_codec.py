@@ -11,7 +11,7 @@ python benchmarks/kv_codec.py --json
 from __future__ import annotations
 
 import argparse
-import asyncio
+import functools
 import statistics
 import time
 from pathlib import Path
@@ -21,7 +21,7 @@ import numpy as np
 from innet.kv.codec import CODECS, CodecName
 from innet.kv.layout import BlockLayout
 from innet.lab.compare.progress import ProgressBar
-from shared.benchmark import Benchmark, Figures, argument_parser
+from shared.benchmark import Benchmark, Figures, argument_parser, computed
 from shared.tiny_model import HEAD_DIM, HEADS, LAYERS, quality, text_of, trained
 
 PAGES = Path(__file__).resolve().parents[1] / "docs"
@@ -35,10 +35,14 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=400, help="of training; default 400")
     arguments = parser.parse_args()
 
-    async def measure(_progress: ProgressBar) -> Figures:
-        return await asyncio.to_thread(lambda: speeds(arguments) | qualities(arguments))
+    benchmark = Benchmark("kv_codec", arguments, deadline_s=600)
 
-    Benchmark("kv_codec", arguments, deadline_s=600).run(measure)
+    async def measure(_progress: ProgressBar) -> Figures:
+        for figures_of in (speeds, qualities):
+            benchmark.done.update(await computed(functools.partial(figures_of, arguments)))
+        return benchmark.done
+
+    benchmark.run(measure)
 
 
 def speeds(arguments: argparse.Namespace) -> Figures:

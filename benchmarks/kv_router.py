@@ -11,7 +11,6 @@ python benchmarks/kv_router.py --quick
 
 from __future__ import annotations
 
-import asyncio
 import functools
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -24,7 +23,7 @@ from innet.kv.events.routing import ROUTERS, Costs, make_router
 from innet.kv.prefill import LoadTime
 from innet.lab.compare.progress import ProgressBar
 from innet.lab.traces import BLOCK_TOKENS, PromptRequest, load_trace
-from shared.benchmark import Benchmark, Figures, argument_parser
+from shared.benchmark import Benchmark, Figures, argument_parser, computed
 from shared.request_traces import GENERATED, recorded
 from shared.routed_engines import RoutedEngines
 
@@ -50,20 +49,23 @@ def main() -> None:
     benchmark = Benchmark("kv_router", arguments, deadline_s=3600)
 
     async def measure(progress: ProgressBar) -> Figures:
-        text = await asyncio.to_thread(recording.read_text, encoding="utf-8")
-        traces = {"conversation": [load_trace(recording, text)]}
-        traces |= {
-            name: [make(requests, seed) for seed in seeds] for name, make in GENERATED.items()
-        }
+        def load_traces() -> dict[str, list[tuple[PromptRequest, ...]]]:
+            text = recording.read_text(encoding="utf-8")
+            traces = {"conversation": [load_trace(recording, text)]}
+            return traces | {
+                name: [make(requests, seed) for seed in seeds] for name, make in GENERATED.items()
+            }
+
+        traces = await computed(load_traces)
         load = LoadTime(LATENCY_S, arguments.gbit * GIGABIT)
-        figures: Figures = {}
-        for done, (name, variants) in enumerate(traces.items()):
-            progress(done / len(traces), name)
-            figures |= await asyncio.to_thread(
+        for number, (name, variants) in enumerate(traces.items()):
+            progress(number / len(traces), name)
+            routed = functools.partial(
                 _routed, name, variants, load, arguments.engines, arguments.blocks
             )
-        _print(figures, traces)
-        return figures
+            benchmark.done.update(await computed(routed))
+        _print(benchmark.done, traces)
+        return benchmark.done
 
     benchmark.run(measure)
 

@@ -17,12 +17,12 @@ python benchmarks/kv_trace.py --quick
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import os
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 
@@ -41,7 +41,7 @@ from innet.lab.workload.model import KvJob
 from innet.quantities import parse_size_bytes
 from innet.settings import Settings
 from innet.topology import Topology, load_topology
-from shared.benchmark import Benchmark, Figures, argument_parser, quantity
+from shared.benchmark import Benchmark, Figures, argument_parser, computed, quantity
 from shared.block_model import BlockModel, busiest_link
 from shared.request_traces import GENERATED, recorded
 
@@ -79,32 +79,33 @@ def main() -> None:
     benchmark = Benchmark("kv_trace", arguments, deadline_s=3600)
 
     async def measure(progress: ProgressBar) -> Figures:
-        text = await asyncio.to_thread(arguments.trace.read_text, encoding="utf-8")
-        requests = load_trace(arguments.trace, text)
+        async def add(what: str, work: Callable[[], Figures]) -> None:
+            progress(0.0, what)
+            benchmark.done.update(await computed(work))
+
+        requests = await computed(
+            lambda: load_trace(arguments.trace, arguments.trace.read_text("utf-8"))
+        )
         topology = load_topology(arguments.topology).with_overrides(
             rate_bps=10e9, mtu_bytes=MTU_BYTES, queue_bytes=QUEUE_BYTES
         )
-        figures = one_store(requests)
+        by_blocks = partial(modelled, topology=topology, arguments=arguments)
+        await add("one store", lambda: one_store(requests))
         for memory in arguments.memory:
-            progress(0.0, f"{memory} blocks of memory, block by block")
-            figures |= await asyncio.to_thread(
-                modelled, requests, topology, arguments, memory, f"modelled_{memory}"
-            )
+            work = partial(by_blocks, requests, memory_blocks=memory, key=f"modelled_{memory}")
+            await add(f"{memory} blocks of memory, block by block", work)
         for name, generate in GENERATED.items():
-            progress(0.0, f"{name}, block by block")
             for memory in arguments.memory:
-                figures |= await asyncio.to_thread(
-                    generated, generate, topology, arguments, memory, f"{name}_{memory}"
-                )
-        comparison = await simulated(topology, arguments, benchmark, progress)
+                work = partial(generated, generate, topology, arguments, memory, f"{name}_{memory}")
+                await add(f"{name}, block by block", work)
+        comparison = await computed(lambda: simulated(topology, arguments, benchmark, progress))
         benchmark.show(comparison)
+        benchmark.done.update(by_design(comparison))
         part = requests[: part_of(arguments)]
-        return (
-            figures
-            | by_design(comparison)
-            | modelled(part, topology, arguments, arguments.memory[0], "modelled_part")
-            | await asyncio.to_thread(hot_prefix, topology)
-        )
+        work = partial(by_blocks, part, memory_blocks=arguments.memory[0], key="modelled_part")
+        await add("a part, block by block", work)
+        await add("a hot prefix", lambda: hot_prefix(topology))
+        return benchmark.done
 
     benchmark.run(measure)
 
@@ -177,7 +178,7 @@ def modelled(
     return figures
 
 
-async def simulated(
+def simulated(
     topology: Topology, arguments: argparse.Namespace, benchmark: Benchmark, progress: ProgressBar
 ) -> Comparison:
     """The trace's beginning in every design, packet by packet."""
@@ -189,8 +190,7 @@ async def simulated(
         algorithms=list(DESIGNS),
         sizes_bytes=[memory_bytes],
     )
-    runs = await asyncio.to_thread(
-        sweep,
+    runs = sweep(
         tasks,
         processes=max(2, len(os.sched_getaffinity(0))),
         progress=SimulationProgress(progress),

@@ -14,6 +14,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
+import ctypes
+import functools
 import json
 import signal
 import statistics
@@ -43,6 +46,8 @@ if TYPE_CHECKING:
 
 
 _EXIT_INTERRUPTED = 130  # as shells report it: 128 plus the number of SIGINT
+
+_CLEANUP_S = 1.5
 
 _Value = TypeVar("_Value")
 
@@ -80,12 +85,14 @@ class Benchmark:
         arguments: what :func:`argument_parser` gave.
         deadline_s: after which the benchmark fails.
         machine: before the run.
+        done: figures so far, printed if Ctrl-C ends the run.
     """
 
     name: str
     arguments: argparse.Namespace
     deadline_s: float
     machine: Machine = field(default_factory=Machine.here)
+    done: Figures = field(default_factory=dict)
 
     def run(self, measure: Callable[[ProgressBar], Coroutine[Any, Any, Figures]]) -> NoReturn:
         """Run ``measure``, print and save its figures, and exit; the status is 1 if it failed.
@@ -101,6 +108,7 @@ class Benchmark:
             print(f"{self.name}: {error}", file=sys.stderr)
             sys.exit(1)
         except KeyboardInterrupt:
+            self._print(self.done)
             print(f"{self.name}: interrupted", file=sys.stderr)
             sys.exit(_EXIT_INTERRUPTED)
         line = json.dumps(figures | {"machine": self.machine.model_dump()})
@@ -110,9 +118,12 @@ class Benchmark:
         if self.arguments.json:
             print(line)
         else:
-            for key, value in figures.items():
-                print(f"{key}: {value:.4g}" if isinstance(value, float) else f"{key}: {value}")
+            self._print(figures)
         sys.exit(0)
+
+    def _print(self, figures: Figures) -> None:
+        for key, value in figures.items():
+            print(f"{key}: {value:.4g}" if isinstance(value, float) else f"{key}: {value}")
 
     def show(self, comparison: Comparison, suffix: str = "") -> None:
         """Print a comparison; with ``--save``, write it and its report."""
@@ -131,6 +142,38 @@ class Benchmark:
                 f"not done after {self.deadline_s:.0f} s. Is the machine busy with other things? "
                 "Try --quick."
             ) from None
+
+
+async def computed(work: Callable[[], _Value]) -> _Value:
+    """The result of a computation on a thread, which Ctrl-C ends at its next line of Python."""
+    loop = asyncio.get_running_loop()
+    result: asyncio.Future[_Value] = loop.create_future()
+
+    def settle(settled: Callable[[], None]) -> None:
+        def unless_cancelled() -> None:
+            if not result.done():
+                settled()
+
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(unless_cancelled)
+
+    def compute() -> None:
+        try:
+            value = work()
+        except BaseException as error:
+            settle(functools.partial(result.set_exception, error))
+        else:
+            settle(functools.partial(result.set_result, value))
+
+    thread = threading.Thread(target=compute, daemon=True)
+    thread.start()
+    try:
+        return await result
+    except asyncio.CancelledError:
+        interrupt = ctypes.py_object(KeyboardInterrupt)
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), interrupt)
+        thread.join(_CLEANUP_S)
+        raise
 
 
 def _interrupt(number: int, _frame: FrameType | None) -> None:

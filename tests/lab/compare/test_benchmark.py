@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
+import threading
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ from innet.errors import EmulationError
 from innet.lab.compare.measurement import Comparison
 from innet.lab.compare.progress import ProgressBar
 from innet.quantities import parse_rate_bps
-from shared.benchmark import Benchmark, Figures, argument_parser, measured, quantity
+from shared.benchmark import Benchmark, Figures, argument_parser, computed, measured, quantity
 
 
 def benchmark(*arguments: str, deadline_s: float = 60) -> Benchmark:
@@ -99,3 +101,38 @@ def test_quantities_on_the_command_line_are_checked(capsys: pytest.CaptureFixtur
     with pytest.raises(SystemExit):
         parser.parse_args(["--rate", "fast"])
     assert "expected a rate with a unit" in capsys.readouterr().err
+
+
+def test_ctrl_c_ends_a_computation_and_prints_what_is_done(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    ended = threading.Event()
+    run = benchmark()
+
+    def compute() -> Figures:
+        os.kill(os.getpid(), signal.SIGINT)
+        try:
+            while True:
+                pass
+        finally:
+            ended.set()
+
+    async def measure(_progress: ProgressBar) -> Figures:
+        run.done["first_s"] = 0.5
+        return await computed(compute)
+
+    with pytest.raises(SystemExit) as exit_info:
+        run.run(measure)
+    assert exit_info.value.code == 130
+    assert ended.is_set()
+    assert capsys.readouterr().out == "first_s: 0.5\n"
+
+
+async def test_the_error_of_a_computation_is_raised() -> None:
+    assert await computed(lambda: 7) == 7
+    with pytest.raises(EmulationError, match="broken"):
+        await computed(lambda: fail("broken"))
+
+
+def fail(text: str) -> None:
+    raise EmulationError(text)
