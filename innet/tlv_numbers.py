@@ -73,6 +73,7 @@ class TlvType:
     SEGMENTS_RECEIVED = 0x96
     # innet's, in an Interest
     ATTACHED_ROOTS = 0x98
+    ACCEPTS_DRAFT = 0x9A
     # innet's, in the Content of a manifest
     MANIFEST_SEGMENTS = 0x84
     MANIFEST_FAN_OUT = 0x86

@@ -115,8 +115,10 @@ OperationId NodeHandle::submit(OperationSpec spec, std::vector<nb::object> owner
 
 OperationId NodeHandle::publish_object(const wire::Name& name, ReadableBytes bytes,
                                        const SigningKey& key, std::size_t max_packet_bytes,
-                                       const ObjectBuffer* root_into, bool lend, bool deferred) {
+                                       const ObjectBuffer* root_into, bool lend, bool draft,
+                                       bool deferred) {
     ObjectSpec spec{name, {bytes.data(), bytes.size()}, max_packet_bytes};
+    spec.draft = draft;
     std::optional<BufferClaim> claim;
     if (root_into != nullptr) {
         claim.emplace(*root_into->memory);
@@ -151,7 +153,7 @@ OperationId NodeHandle::fetch_object(const wire::Name& name, const wire::Name& h
 
 std::vector<std::pair<OperationId, ObjectBuffer>> NodeHandle::fetch_objects(
     const std::vector<std::string>& names, const wire::Name& hint, const wire::Name& signer,
-    double timeout_s, bool root_only, const std::vector<std::string>& attached,
+    double timeout_s, bool root_only, bool to_neighbour, const std::vector<std::string>& attached,
     std::size_t max_request_bytes) {
     const auto attached_names = names_from_uris(attached);
     std::vector<std::pair<OperationId, ObjectBuffer>> fetches;
@@ -164,6 +166,7 @@ std::vector<std::pair<OperationId, ObjectBuffer>> NodeHandle::fetch_objects(
                                             .memory = memory,
                                             .may_be_absent = true,
                                             .root_only = root_only,
+                                            .to_neighbour = to_neighbour,
                                             .attached = attached_names,
                                             .max_request_bytes = max_request_bytes},
                                            {}, timeout_s, !is_last);
@@ -548,19 +551,23 @@ void bind_objects_of(nb::class_<NodeHandle>& node) {
     node.def(
             "register_objects",
             [](NodeHandle& self, const wire::Name& prefix, const std::string& label, bool wait,
-               std::optional<nb::bytes> tag_key) {
+               std::optional<nb::bytes> tag_key, const std::optional<SigningKey>& root_key) {
                 using Missing = MissingObject;
                 require_label(label);
                 auto tagger = tag_key ? make_tagger(*tag_key) : nullptr;
+                auto root_signer = root_key ? self.object_signer(*root_key) : nullptr;
                 self.call([&](Engine& engine) {
-                    engine.endpoint.register_objects(
-                        prefix, label, wait ? Missing::kWait : Missing::kRefuse, std::move(tagger));
+                    engine.endpoint.register_objects(prefix, label,
+                                                     wait ? Missing::kWait : Missing::kRefuse,
+                                                     std::move(tagger), std::move(root_signer));
                 });
             },
             "prefix"_a, "label"_a, "wait"_a = true, "tag_key"_a = nb::none(),
+            "root_key"_a = nb::none(),
             "Interests for missing objects stay pending, or, without `wait`, their fetches end as "
             "absent. With a tag key of 64 bytes, objects under the prefix are published with "
-            "tags, and fetched objects are verified by their tags, if any.")
+            "tags, and fetched objects are verified by their tags, if any. root_key signs drafts "
+            "that are published again.")
         .def(
             "unregister_objects",
             [](NodeHandle& self, const wire::Name& prefix) {
@@ -569,10 +576,11 @@ void bind_objects_of(nb::class_<NodeHandle>& node) {
             "prefix"_a)
         .def("publish_object", &NodeHandle::publish_object, "name"_a, "data"_a, "key"_a,
              "max_packet_bytes"_a, "root_into"_a.none() = nb::none(), "lend"_a = false,
-             "deferred"_a = false,
+             "draft"_a = false, "deferred"_a = false,
              "root_into: an ObjectBuffer that receives the object's root. lend: does not copy the "
-             "data, which must not change until the object is withdrawn. deferred: starts with "
-             "the next operation, or when a queue flushes this one.")
+             "data, which must not change until the object is withdrawn. draft: signs the root "
+             "once somebody needs that, if it has a tag. deferred: starts with the next "
+             "operation, or when a queue flushes this one.")
         .def("publish_sealed_object", &NodeHandle::publish_sealed_object, "name"_a, "data"_a,
              "root"_a, "max_packet_bytes"_a = kMaxPacketBytes,
              "Publishes bytes under a root manifest that was signed earlier; ends as untrusted "
@@ -587,12 +595,13 @@ void bind_objects_of(nb::class_<NodeHandle>& node) {
              "may_be_absent: the object's prefix is registered there with wait=False; the fetch "
              "ends soon when no producer answers there.")
         .def("fetch_objects", &NodeHandle::fetch_objects, "names"_a, "hint"_a, "signer"_a,
-             nb::kw_only(), "timeout_s"_a, "root_only"_a = false,
+             nb::kw_only(), "timeout_s"_a, "root_only"_a = false, "to_neighbour"_a = false,
              "attached"_a = std::vector<std::string>(), "max_request_bytes"_a = 0,
              "Fetches objects that may be absent, each into a buffer of its own: (operation, "
-             "buffer) of each. root_only: fetches the root manifests alone. attached: objects of "
-             "this node whose root manifests go with the first Interest for each, once they are "
-             "published, if it has max_request_bytes at most.");
+             "buffer) of each. root_only: fetches the root manifests alone. to_neighbour: the "
+             "hint's node is at the other end of a link, and may answer with drafts. attached: "
+             "objects of this node whose root manifests go with the first Interest to a "
+             "neighbour, once they are published, if it has max_request_bytes at most.");
     bind_offered_objects_of(node);
 }
 

@@ -55,17 +55,20 @@ class NodeHandle {
                        const std::vector<const OwnedFetch*>& fetches, const Call& how);
     /// The same of an operation that is specified already; `owners` keep its buffers.
     OperationId submit(OperationSpec spec, std::vector<nanobind::object> owners, Call how);
+    /// For the node's thread alone. Created once per key, because creation takes longer than
+    /// signing.
+    std::shared_ptr<security::Signer> object_signer(const SigningKey& key);
     OperationId publish_object(const wire::Name& name, ReadableBytes bytes, const SigningKey& key,
                                std::size_t max_packet_bytes, const ObjectBuffer* root_into,
-                               bool lend, bool deferred);
+                               bool lend, bool draft, bool deferred);
     OperationId fetch_object(const wire::Name& name, const wire::Name& hint,
                              const wire::Name& signer, nanobind::handle_t<ObjectBuffer> into,
                              double timeout_s, bool may_be_absent);
     /// Fetches that start together: each operation, and the buffer that it fills.
     std::vector<std::pair<OperationId, ObjectBuffer>> fetch_objects(
         const std::vector<std::string>& names, const wire::Name& hint, const wire::Name& signer,
-        double timeout_s, bool root_only, const std::vector<std::string>& attached,
-        std::size_t max_request_bytes);
+        double timeout_s, bool root_only, bool to_neighbour,
+        const std::vector<std::string>& attached, std::size_t max_request_bytes);
     OperationId publish_sealed_object(const wire::Name& name, ReadableBytes bytes,
                                       nanobind::bytes root, std::size_t max_packet_bytes);
     OperationId publish_fetched_object(const wire::Name& name,
@@ -94,10 +97,6 @@ class NodeHandle {
                       bool deferred = false);
     OperationId begin_fetch(ObjectFetchSpec spec, std::vector<nanobind::object> owners,
                             double timeout_s, bool deferred);
-
-    /// For the node's thread alone. Created once per key, because creation takes longer than
-    /// signing.
-    std::shared_ptr<security::Signer> object_signer(const SigningKey& key);
 
     std::vector<std::pair<SigningKey, std::shared_ptr<security::Signer>>> object_signers_;
     std::unordered_map<OperationId, std::vector<nanobind::object>> owners_;

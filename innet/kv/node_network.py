@@ -112,8 +112,9 @@ class NetworkOptions:
         packet_bytes: limit of a block's packets.
         first_nonce: of this process's requests, far from those of the node's other processes.
         distance: the cost of the route to a member.
-        neighbours: members at the other ends of this node's links. Requests to others have no roots
-            attached, so that caches between get the roots with which they can serve blocks.
+        neighbours: nodes at the other ends of this node's links. Requests to others have no roots
+            attached and accept no drafts, so that caches between get the signed roots with which
+            they can serve blocks.
     """
 
     weight: int = 1
@@ -183,8 +184,10 @@ class NodeBlockNetwork:
         self._loop = asyncio.get_running_loop()
         node = self._host.node
         node.install_job(self._keys.prefix, self._weight, None, [self._keys.member_key()])
-        node.register_objects(self._requests, self.node, True, self._keys.tag_key)
-        node.register_objects(self._prefix, self.node, False, self._keys.tag_key)
+        for prefix, waits in ((self._requests, True), (self._prefix, False)):
+            node.register_objects(
+                prefix, self.node, waits, self._keys.tag_key, root_key=self._signing_key
+            )
         self._host.asked_objects.listen(self._keys.prefix, self._on_asked, self._host.collector)
         self._refreshing = self._loop.create_task(self._refresh(), name="kv-members")
 
@@ -223,6 +226,7 @@ class NodeBlockNetwork:
                 self._packet_bytes,
                 signed,
                 lend=True,
+                draft=not self._neighbours.isdisjoint(self._known),
                 deferred=True,
             )
         except RuntimeError as error:
@@ -267,8 +271,7 @@ class NodeBlockNetwork:
         self, name: str, source: str, timeout_s: float, attached: Sequence[str] = ()
     ) -> asyncio.Future[Sealed | Cause]:
         """See :meth:`BlockNetwork.fetch`; it has begun when this returns."""
-        roots_of = attached if source in self._neighbours else ()
-        return self._fetch([name], source, timeout_s, _fetched, attached=roots_of)
+        return self._fetch([name], source, timeout_s, _fetched, attached=attached)
 
     def fetch_together(
         self, names: Sequence[str], source: str, timeout_s: float
@@ -384,6 +387,7 @@ class NodeBlockNetwork:
                 self._signer,
                 timeout_s=timeout_s,
                 root_only=root_only,
+                to_neighbour=source in self._neighbours,
                 attached=attached,
                 max_request_bytes=self._packet_bytes,
             )

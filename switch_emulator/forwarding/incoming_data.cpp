@@ -7,6 +7,7 @@
 #include "switch_emulator/reduction/reduction_name.hpp"
 #include "transport/debug_log.hpp"
 #include "transport/security/late_mac.hpp"
+#include "transport/security/manifest.hpp"
 
 namespace innet::forwarding {
 
@@ -138,6 +139,8 @@ void Node::State::on_unsolicited_data(const Answer& answer) {
 }
 
 security::Verdict Node::State::verify(const Answer& answer) {
+    // Not even where its key is unknown is it for those who verify signatures themselves.
+    if (security::is_draft(answer.view)) return security::Verdict::kInvalid;
     const bool mac_waived = faces.options(answer.from).trusted && security::lacks_mac(answer.view);
     if (mac_waived) answer.packet.set_mac_due();
     return keyring.verify(answer.view, answer.now, mac_waived);
@@ -212,6 +215,10 @@ bool Node::State::passes_through() const {
 }
 
 void Node::State::satisfy(tables::PitEntry& entry, const Answer& answer, Recipients recipients) {
+    if (security::is_draft(answer.view) && entry.has_network_requester() && !entry.accepts_draft) {
+        INNET_LOG(kForwarding, "a draft is not for all that wait");
+        return;
+    }
     if (strategies::Strategy* strategy = notified_strategy(entry)) {
         tables::OutRecord* upstream = entry.find_out_record(answer.from);
         if (upstream) strategy->before_satisfy_interest(entry, *upstream, answer.now);

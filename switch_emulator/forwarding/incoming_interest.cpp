@@ -124,8 +124,11 @@ void Node::State::on_pending_interest(const IncomingInterest& interest, tables::
     }
     const tables::Way way = entry.way_of(interest.view);
     entry.several_ways |= way != tables::kFirstWay;
-    const bool retransmits =
-        opens_another_way(interest, entry, way) || must_retransmit(interest, entry, found.own, way);
+    // What its first Interests would be answered with is not for this one.
+    const bool wants_signature = entry.accepts_draft && !interest.view.accepts_draft();
+    entry.accepts_draft &= interest.view.accepts_draft();
+    const bool retransmits = wants_signature || opens_another_way(interest, entry, way) ||
+                             must_retransmit(interest, entry, found.own, way);
     tables::InRecord& record = put_in_record(interest, entry, found, way);
     if (retransmits) return on_interest_retransmission(interest, entry);
     INNET_LOG(kForwarding, "aggregates it with the pending Interest");
@@ -294,6 +297,7 @@ tables::PitEntry* Node::State::insert_entry(const IncomingInterest& interest) {
     if (entry == nullptr) return nullptr;
     if (!strategy_table.empty()) entry->strategy = strategy_table.number_for(interest.name);
     entry->interest_nonce = *interest.view.nonce();
+    entry->accepts_draft = interest.view.accepts_draft();
     put_in_record(interest, *entry, {}, tables::kFirstWay);
     pit.timers().schedule(*entry, entry->expiry, interest.now);
     return entry;

@@ -24,6 +24,8 @@ bool is_withdrawn(const tables::PitEntry& entry, wire::NackReason reason) {
 
 /// The most that an Interest's fixed parts take, with room for type and length of everything.
 constexpr std::size_t kInterestOverhead = 64;
+/// This node takes one off; what arrives with 1 goes no further.
+constexpr std::uint8_t kHopLimitToNeighbour = 2;
 
 }  // namespace
 
@@ -60,13 +62,15 @@ void Node::State::on_express(const Request& request, wire::NameView name, wire::
     PacketRef packet =
         pool.allocate(name.value().size() + hint.value().size() + roots.size() + kInterestOverhead);
     if (!packet) return;
-    const auto view = wire::InterestView::encode({.name = name,
-                                                  .forwarding_hint = hint,
-                                                  .nonce = next_nonce(),
-                                                  .lifetime = request.lifetime,
-                                                  .must_be_fresh = request.must_be_fresh,
-                                                  .attached_roots = roots},
-                                                 packet.writable());
+    wire::InterestFields fields{.name = name,
+                                .forwarding_hint = hint,
+                                .nonce = next_nonce(),
+                                .lifetime = request.lifetime,
+                                .must_be_fresh = request.must_be_fresh,
+                                .attached_roots = roots,
+                                .accepts_draft = request.to_neighbour};
+    if (request.to_neighbour) fields.hop_limit = kHopLimitToNeighbour;
+    const auto view = wire::InterestView::encode(fields, packet.writable());
     if (!view) return;
     packet.truncate(view->whole().size());
     on_complete_interest(face, packet, *view, {}, now);

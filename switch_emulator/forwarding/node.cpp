@@ -304,10 +304,11 @@ void Node::express_fresh(RequesterId requester, wire::NameView name, wire::NameV
                          name.value(), hint.value());
 }
 
-void Node::express_with_roots(RequesterId requester, wire::NameView name, wire::NameView hint,
-                              Duration lifetime, PacketRef roots) {
+void Node::express_to_neighbour(RequesterId requester, wire::NameView name, wire::NameView hint,
+                                Duration lifetime, PacketRef roots) {
     state_->requests.add({.kind = Request::Kind::kExpress,
                           .requester = requester,
+                          .to_neighbour = true,
                           .lifetime = lifetime,
                           .data = std::move(roots)},
                          name.value(), hint.value());

@@ -198,8 +198,8 @@ class Node final : public Forwarder {
                  Duration lifetime) override;
     void express_fresh(RequesterId requester, wire::NameView name, wire::NameView hint,
                        Duration lifetime) override;
-    void express_with_roots(RequesterId requester, wire::NameView name, wire::NameView hint,
-                            Duration lifetime, PacketRef roots) override;
+    void express_to_neighbour(RequesterId requester, wire::NameView name, wire::NameView hint,
+                              Duration lifetime, PacketRef roots) override;
     void cancel(RequesterId requester, wire::NameView name) override;
     void put_data(RequesterId maker, PacketRef data, bool marked) override;
     void offer_data(PacketRef data, wire::NameView hint, bool marked) override;

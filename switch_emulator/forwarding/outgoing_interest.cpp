@@ -28,6 +28,7 @@ void Node::State::on_interest_not_produced_here(const IncomingInterest& interest
             return on_reduction_refused(interest, entry);
     }
     if (is_network(interest.face) && interest.view.hop_limit() == 1) {
+        if (hint_is_own) return on_no_route(interest, entry);
         return on_hop_limit_exceeded(interest, entry);
     }
     const Upstream upstream{interest.packet, interest.view, interest.face, interest.now};

@@ -18,6 +18,7 @@ struct Request {
     Kind kind = Kind::kExpress;
     RequesterId requester = RequesterId::kApplication;
     bool must_be_fresh = false;                         ///< kExpress
+    bool to_neighbour = false;                          ///< kExpress
     bool marked = false;                                ///< kPutData
     wire::NackReason reason = wire::NackReason::kNone;  ///< kNack
     std::size_t text_offset = 0;                        ///< of the name, then of the hint or label

@@ -57,6 +57,7 @@ struct alignas(64) PitEntry : TimerLink {
     bool in_reduction = false;    ///< the reducer works on it
     bool several_ways = false;    ///< requesters name different nodes in their hints
     bool awaited_here = false;    ///< the application of this node will answer it
+    bool accepts_draft = false;   ///< as all its Interests
     bool hold_due = false;        ///< some requesters get a Hold unless it is answered soon
     bool fallback_tried = false;  ///< the reducer tried to evaluate it by any rule
     std::optional<TimePoint> last_sent;  ///< upstream

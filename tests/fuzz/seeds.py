@@ -26,6 +26,8 @@ from innet.observe.packets.layers import (
     manifest_content,
 )
 from innet.observe.packets.names import name_value
+from innet.security.trust import tlv
+from innet.tlv_numbers import TlvType
 
 _CORPUS = Path(__file__).parent / "corpus"
 _NAME = "/t/g0/0-3/sum.f32/seq=4/seg=1"
@@ -55,6 +57,7 @@ def packets() -> dict[str, bytes]:
     return {
         "interest": bytes(asked),
         "signed-interest": signed_interest(),
+        "draft-interest": _to_neighbour(bytes(asked)),
         "prefix-interest": bytes(interest("/a/sha256digest=" + "ab" * 32, can_be_prefix=True)),
         "data": bytes(answer),
         "signed-data": bytes(data("/a/v=1", b"x", signature_type=5, key_name="/a/KEY/1")),
@@ -181,16 +184,25 @@ def attached_roots() -> dict[str, bytes]:
     request = bytes(_core.encode_element(0x07, name_value("/kv/ab/request/h1/h2/1/keep")))
     digests = [bytes([i]) * 32 for i in range(2)]
     block = _root_of_block("/a", digests, object_bytes=9)
+    draft = _root_of_block("/a", digests, object_bytes=9, signature=bytes(64))
     large = _root_of_block("/b", digests * 2, segments=8, object_bytes=40)
     small = _root_of_block("/c", digests[:1], object_bytes=4, within=b"data")
     return {
         "roots": b"\x00" + request + block + large,
         "small": b"\x00" + request + small,
+        "draft": b"\x00" + request + draft,
         "data": b"\x00" + request + bytes(data(_NAME, bytes(8))),
         "untagged": b"\x01" + request + bytes(16) + block,
         "other-request": b"\x02" + request + block,
         "changed": b"\x47" + request + block,
     }
+
+
+def _to_neighbour(asked: bytes) -> bytes:
+    """The Interest with attached roots, which accepts a draft."""
+    [(number, value)] = tlv.decode(asked)
+    roots = tlv.encode(TlvType.ATTACHED_ROOTS, b"roots")
+    return tlv.encode(number, value, roots, tlv.encode(TlvType.ACCEPTS_DRAFT, b""))
 
 
 def _root_of_block(
@@ -200,6 +212,7 @@ def _root_of_block(
     object_bytes: int,
     segments: int | None = None,
     within: bytes | None = None,
+    signature: bytes | None = None,
 ) -> bytes:
     content = manifest_content(
         digests,
@@ -211,7 +224,15 @@ def _root_of_block(
     if within is not None:
         content += bytes(_core.encode_element(0x8E, within))
     root = f"{name}/32=manifest/seg=0"
-    return bytes(data(root, content, content_type=1024, signature_type=5, key_name="/k/KEY"))
+    packet = data(
+        root,
+        content,
+        content_type=1024,
+        signature_type=5,
+        key_name="/k/KEY",
+        signature=signature,
+    )
+    return bytes(packet)
 
 
 def _spki(key: rsa.RSAPublicKey | ec.EllipticCurvePublicKey) -> bytes:

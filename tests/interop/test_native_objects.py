@@ -17,13 +17,17 @@ KEY_NAME = "/n/h0/KEY"
 LARGEST_PACKET_BYTES = 4000
 
 
-async def test_our_fetch_verifies_objects_that_a_node_publishes(tmp_path):
+@pytest.mark.parametrize("draft", [False, True])
+async def test_our_fetch_verifies_objects_that_a_node_publishes(tmp_path, *, draft):
     content = np.random.default_rng(5).integers(0, 256, 1_500_000, dtype=np.uint8)
     name = "/pool/model/block"
     with listening_node(f"unix://{tmp_path}/h0.ndn") as (node, uri):
         signing = _core.SigningKey("ed25519", KEY_NAME, KEY.private_bytes_raw())
-        node.register_objects(_core.Name("/pool"), "pool")
-        operation = node.publish_object(_core.Name(name), content, signing, LARGEST_PACKET_BYTES)
+        tag_key = bytes(64) if draft else None
+        node.register_objects(_core.Name("/pool"), "pool", tag_key=tag_key)
+        operation = node.publish_object(
+            _core.Name(name), content, signing, LARGEST_PACKET_BYTES, draft=draft
+        )
         assert node.wait(operation, 20.0) == (_core.STATUS_DONE, "")
         async with Client(uri) as client:
             fetched = await fetch(

@@ -105,6 +105,8 @@ def with_cluster(
         return sim.counters()
 
 
+NO_SIGNATURE = bytes(64)
+
 NEIGHBOURS = """
 name: neighbours
 topology:
@@ -123,10 +125,26 @@ def test_a_home_requests_no_roots_of_what_its_neighbour_puts() -> None:
         assert of_requests + of_segments <= packets < of_requests + of_segments + of_roots
         home = cluster.sim.host("h0").node
         for number in range(8):
-            assert home.object_root(_core.Name(cluster.key(number).name)) is not None
+            name = _core.Name(cluster.key(number).name)
+            root = home.object_root(name)
+            assert root is not None
+            assert root.endswith(NO_SIGNATURE)
             assert await cluster.got(number, at="h3")
+            assert home.object_root(name) == root  # nobody has needed the signature
 
     with_cluster(work, topology=parse_yaml(NEIGHBOURS))
+
+
+def test_homes_behind_a_switch_have_signed_roots() -> None:
+    async def work(cluster: Cluster) -> None:
+        await cluster.put(0)
+        root = cluster.sim.host(cluster.home_of(0)).node.object_root(
+            _core.Name(cluster.key(0).name)
+        )
+        assert root is not None
+        assert not root.endswith(NO_SIGNATURE)
+
+    with_cluster(work)
 
 
 def test_what_homes_have_given_is_counted_when_it_has_arrived() -> None:

@@ -80,10 +80,11 @@ class Forwarder {
                                Duration lifetime) {
         express(requester, name, hint, lifetime);
     }
-    /// Expresses with root manifests attached (attached_roots.hpp), which save the receiver from
-    /// requesting them. The default suits a forwarder whose receivers request them.
-    virtual void express_with_roots(RequesterId requester, wire::NameView name, wire::NameView hint,
-                                    Duration lifetime, PacketRef /*roots*/) {
+    /// Expresses an Interest that accepts a draft, and goes no further than to a neighbour, with
+    /// root manifests attached (attached_roots.hpp), if any. The default suits a forwarder whose
+    /// receivers send signed roots and request those that they need.
+    virtual void express_to_neighbour(RequesterId requester, wire::NameView name,
+                                      wire::NameView hint, Duration lifetime, PacketRef /*roots*/) {
         express(requester, name, hint, lifetime);
     }
     /// The requester no longer wants `name`; the PIT entry stays if others do.

@@ -23,6 +23,9 @@ constexpr OperationId kFirstKeeperFetch = OperationId{1} << 63U;
 /// An Interest's bytes beside its name and the roots attached to it, with room for its hint.
 constexpr std::size_t kRequestOverhead = 256;
 
+/// HopLimit of an Interest that its receiver may not forward: an answer goes no further than back.
+constexpr std::uint8_t kFromNeighbour = 1;
+
 /// Why a fetch cannot be done; nothing when it can.
 std::optional<std::string> refusal(const FetchSpec& spec) {
     const Segmentation& cut = spec.segmentation;
@@ -115,6 +118,7 @@ struct Endpoint::State final : KeeperFetches {
         const wire::NameView hint = interest.forwarding_hint();
         return {.name = interest.name(),
                 .attached_roots = interest.attached_roots(),
+                .accepts_draft = interest.accepts_draft() && interest.hop_limit() == kFromNeighbour,
                 .is_for_here = hint.empty() || hint == own_name.view(),
                 .now = at,
                 .until = at + 2 * interest.lifetime()};
@@ -126,6 +130,7 @@ struct Endpoint::State final : KeeperFetches {
     void end_fetch(OperationId id) override;
     OperationState& start_fetch(OperationId id, ObjectFetchSpec spec);
     bool waits_for_roots(const ObjectFetch& fetch) const;
+    PacketRef roots_for(const ObjectFetch& fetch);
     void begin_request(OperationState& operation);
     void begin_waiting_requests();
 
@@ -191,22 +196,26 @@ OperationState& Endpoint::State::start_fetch(OperationId id, ObjectFetchSpec spe
 }
 
 bool Endpoint::State::waits_for_roots(const ObjectFetch& fetch) const {
-    return std::ranges::any_of(fetch.attached(), [this](const wire::Name& object) {
-        return objects.is_publishing(object.view());
-    });
+    return fetch.accepts_draft() &&
+           std::ranges::any_of(fetch.attached(), [this](const wire::Name& object) {
+               return objects.is_publishing(object.view());
+           });
 }
 
-void Endpoint::State::begin_request(OperationState& operation) {
-    const ObjectFetch& fetch = *operation.object;
+PacketRef Endpoint::State::roots_for(const ObjectFetch& fetch) {
     std::vector<PacketRef> roots;
     for (const wire::Name& object : fetch.attached()) {
         if (PacketRef root = objects.root_of(object)) roots.push_back(std::move(root));
     }
     const auto tagger = roots.empty() ? nullptr : objects.tagger_of(fetch.name().view());
     const std::size_t size_bytes = attached_size(roots) + fetch.name().view().value().size();
-    if (tagger && size_bytes + kRequestOverhead <= fetch.max_request_bytes()) {
-        operation.attached = attach_roots(fetch.name().view(), roots, *tagger, pool);
-    }
+    if (!tagger || size_bytes + kRequestOverhead > fetch.max_request_bytes()) return {};
+    return attach_roots(fetch.name().view(), roots, *tagger, pool);
+}
+
+void Endpoint::State::begin_request(OperationState& operation) {
+    operation.to_neighbour = operation.object->accepts_draft();
+    if (operation.to_neighbour) operation.attached = roots_for(*operation.object);
     fetcher.start(operation, latest);
 }
 
@@ -303,8 +312,10 @@ void Endpoint::submit(OperationId id, OperationSpec spec, TimePoint now) {
 }
 
 void Endpoint::register_objects(const wire::Name& prefix, std::string label, MissingObject missing,
-                                std::shared_ptr<security::SegmentTagger> tagger) {
-    state_->objects.register_prefix(prefix, std::move(label), missing, std::move(tagger));
+                                std::shared_ptr<security::SegmentTagger> tagger,
+                                std::shared_ptr<security::Signer> root_signer) {
+    state_->objects.register_prefix(
+        prefix, {std::move(label), missing, std::move(tagger), std::move(root_signer)});
 }
 
 void Endpoint::unregister_objects(const wire::Name& prefix) {

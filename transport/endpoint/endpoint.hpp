@@ -159,10 +159,11 @@ class Endpoint final : public Application {
     /// Registers a prefix of objects. An Interest for an unpublished object stays pending, and a
     /// Hold names `label` (a rank) as late; or it is refused, and its fetch ends with kAbsent if it
     /// set `may_be_absent`. A `tagger` tags objects published there and checks fetched ones by
-    /// their tags.
+    /// their tags; a `root_signer` signs drafts that are published there again.
     void register_objects(const wire::Name& prefix, std::string label,
                           MissingObject missing = MissingObject::kWait,
-                          std::shared_ptr<security::SegmentTagger> tagger = nullptr);
+                          std::shared_ptr<security::SegmentTagger> tagger = nullptr,
+                          std::shared_ptr<security::Signer> root_signer = nullptr);
     /// Drops the prefix and its objects.
     void unregister_objects(const wire::Name& prefix);
     /// Starts publishing an object. It is cut and hashed in slices by `on_timer`, between packets;
@@ -179,7 +180,7 @@ class Endpoint final : public Application {
     void expect_object(const wire::Name& object);
     /// Drops a published or expected object; pending Interests for it are refused at once.
     void withdraw_object(const wire::Name& object);
-    /// The root manifest of an object published here, or an empty packet.
+    /// The root manifest of an object published here, which may be a draft, or an empty packet.
     PacketRef object_root(const wire::Name& object) const;
     /// See `ObjectPublisher::take_requested`.
     std::vector<RequestedObject> take_requested_objects();

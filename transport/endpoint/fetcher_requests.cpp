@@ -155,9 +155,10 @@ void Fetcher::send(Flow& flow, RequestKey key, TimePoint now) {
     TargetState& target = targets_[TargetTable::place_of(key)];
     const wire::NameView name = target.request_name(TargetTable::segment_of(key));
     INNET_LOG(kFetch, "requests " << name.to_uri());
-    if (PacketRef roots = std::exchange(target.operation->attached, {})) {
-        forwarder_.express_with_roots(RequesterId::kApplication, name, flow.hint(),
-                                      options_.interest_lifetime, std::move(roots));
+    if (std::exchange(target.operation->to_neighbour, false)) {
+        forwarder_.express_to_neighbour(RequesterId::kApplication, name, flow.hint(),
+                                        options_.interest_lifetime,
+                                        std::move(target.operation->attached));
     } else if (target.answers_not_accepted == 0) {
         forwarder_.express(RequesterId::kApplication, name, flow.hint(),
                            options_.interest_lifetime);

@@ -25,7 +25,8 @@ struct OperationState {
     bool in_place = false;
     bool sends_ahead = false;  ///< segments of `publication`, with the first fetch's requests
     std::shared_ptr<Publication> publication;  ///< may be null
-    PacketRef attached;                        ///< to its first Interest
+    bool to_neighbour = false;                 ///< its first Interest accepts a draft, ...
+    PacketRef attached;                        ///< ... and has these roots
     std::unique_ptr<ObjectFetch> object;       ///< null: `fetches` is all there is to fetch
     std::vector<std::uint32_t> targets;        ///< places in the target table
     std::uint64_t remaining_segments = 0;

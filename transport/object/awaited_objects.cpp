@@ -8,10 +8,24 @@ namespace innet {
 void AwaitedObjects::expect(const wire::Name& object) { entry_of(object.view()).expected = true; }
 
 bool AwaitedObjects::expects(wire::NameView object) const {
-    if (awaited_.empty()) return false;
+    const Awaited* entry = find(object);
+    return entry != nullptr && entry->expected;
+}
+
+bool AwaitedObjects::accepts_draft(wire::NameView object) const {
+    const Awaited* entry = find(object);
+    return entry == nullptr || !entry->wants_signature;
+}
+
+void AwaitedObjects::want_signature(wire::NameView object) {
+    entry_of(object).wants_signature = true;
+}
+
+const AwaitedObjects::Awaited* AwaitedObjects::find(wire::NameView object) const {
+    if (awaited_.empty()) return nullptr;
     const auto found = awaited_.find(object.hash());
-    return found != awaited_.end() && found->second.expected &&
-           found->second.object.view() == object;
+    const bool is_there = found != awaited_.end() && found->second.object.view() == object;
+    return is_there ? &found->second : nullptr;
 }
 
 bool AwaitedObjects::wait(wire::NameView object, wire::NameView packet, TimePoint now,
@@ -37,6 +51,7 @@ void AwaitedObjects::forget(wire::NameView object, wire::NameView packet) {
     --packets_;
     if (!entry.packets.empty()) return;
     turns_.erase(entry.turn);
+    entry.wants_signature = false;
     if (!entry.expected) awaited_.erase(found);
 }
 
@@ -73,6 +88,7 @@ AwaitedObjects::Awaited& AwaitedObjects::entry_of(wire::NameView object) {
 }
 
 void AwaitedObjects::clear_packets(Awaited& entry) {
+    entry.wants_signature = false;
     if (entry.packets.empty()) return;
     packets_ -= entry.packets.size();
     turns_.erase(entry.turn);

@@ -26,6 +26,10 @@ class AwaitedObjects {
     /// Records a pending Interest for `packet` (a segment or a manifest) of `object` until `until`.
     /// True when it is the object's first.
     bool wait(wire::NameView object, wire::NameView packet, TimePoint now, TimePoint until);
+    /// A pending Interest for the object is for a root with its signature.
+    void want_signature(wire::NameView object);
+    /// Whether there is none such.
+    bool accepts_draft(wire::NameView object) const;
 
     /// Removes `packet` of `object`: no Interest for it is pending any longer.
     void forget(wire::NameView object, wire::NameView packet);
@@ -44,12 +48,14 @@ class AwaitedObjects {
 
         wire::Name object;
         bool expected = false;
-        TimePoint until{};  ///< end of the last Interest's lifetime
+        bool wants_signature = false;  ///< until it has no packets
+        TimePoint until{};             ///< end of the last Interest's lifetime
         /// By hash, so that a retransmitted Interest counts once.
         std::unordered_map<wire::NameHash, wire::Name> packets;
         std::list<wire::NameHash>::iterator turn;  ///< its place in `turns_` while it has packets
     };
 
+    const Awaited* find(wire::NameView object) const;
     Awaited& entry_of(wire::NameView object);
     void clear_packets(Awaited& entry);
     void move_packets(Awaited& entry, std::vector<wire::Name>& into);

@@ -23,6 +23,8 @@ struct ObjectSpec {
     /// Owner that keeps `bytes` unchanged while it is held: segments are encoded from them on
     /// request. Null: the bytes are copied.
     std::shared_ptr<const void> lent = nullptr;
+    /// The root is published without its signature, if it has a tag: see `security::is_draft`.
+    bool draft = false;
 };
 
 struct ObjectCut {

@@ -31,6 +31,9 @@ struct ObjectFetchSpec {
     /// The root manifest, a Data packet, if the requester has it already from a holder of the
     /// objects' key. The root is requested nevertheless if this one does not serve.
     std::vector<std::uint8_t> root = {};
+    /// The queried node is at the other end of a link: its root may be a draft, if this one has the
+    /// key of tags, and roots may be attached to the request.
+    bool to_neighbour = false;
     /// Objects published here whose roots are attached to the request, once they are published, if
     /// all together fit into a packet of `max_request_bytes`.
     std::vector<wire::Name> attached = {};
@@ -65,6 +68,10 @@ class ObjectFetch final : public SegmentReceiver {
 
     const wire::Name& name() const { return spec_.object; }
     const std::vector<wire::Name>& attached() const { return spec_.attached; }
+    /// Whether the current stage is for the root, and a draft from a neighbour would be accepted.
+    bool accepts_draft() const {
+        return spec_.to_neighbour && tagger_ != nullptr && stages_begun_ == 1;
+    }
     std::size_t max_request_bytes() const { return spec_.max_request_bytes; }
     bool may_be_absent() const { return spec_.may_be_absent; }
     /// Roots of other signers so far, until the right one arrives.

@@ -122,6 +122,7 @@ void ObjectKeeper::begin_fetches() {
         if (found == pending_objects_.end() || found->second.fetch)
             continue;  // not needed any more
         PendingObject& pending = found->second;
+        const bool is_from_neighbour = !pending.root.empty();  // others attach no roots
         ObjectFetchSpec spec{
             .object = pending.object->name(),
             .hint = pending.hint,
@@ -130,6 +131,7 @@ void ObjectKeeper::begin_fetches() {
             .deadline = fetches_.now() + options_.fetch_time,
             .may_be_absent = true,
             .root = std::move(pending.root),
+            .to_neighbour = is_from_neighbour,
         };
         ++running_fetches_;
         pending.fetch = fetches_.begin_fetch(
@@ -194,7 +196,11 @@ void ObjectKeeper::finish(PendingRequest& request) {
 }
 
 bool ObjectKeeper::answer(const wire::Name& request) {
-    const ObjectSpec spec{request, *answer_, options_.max_packet_bytes, nullptr, answer_};
+    const ObjectSpec spec{.name = request,
+                          .bytes = *answer_,
+                          .max_packet_bytes = options_.max_packet_bytes,
+                          .lent = answer_,
+                          .draft = true};
     if (!objects_.publish_short(spec, options_.answer_signer)) return false;
     remember(request, true);
     return true;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "transport/security/keyring.hpp"
 #include "transport/security/segment_tagger.hpp"
 
 namespace innet {
@@ -20,6 +21,8 @@ struct ObjectPrefix {
     MissingObject missing = MissingObject::kWait;
     /// Tags the segments of published objects and checks those of fetched ones; null: no tags.
     std::shared_ptr<security::SegmentTagger> tagger = nullptr;
+    /// Signs the roots of the prefix that are drafts; null: there are none.
+    std::shared_ptr<security::Signer> root_signer = nullptr;
 };
 
 }  // namespace innet

@@ -16,6 +16,7 @@ ObjectPublication::ObjectPublication(const ObjectSpec& spec, const ObjectCut& cu
       root_signer_(std::move(root_signer)),
       tagger_(std::move(tagger)),
       tags_segments_(tagger_ && cut.tagged),
+      is_draft_(spec.draft && tagger_ && root_signer_->type() == wire::SignatureType::kEd25519),
       segments_{ObjectSegments(object_.view(), spec.bytes, cut.segmentation, virtual_scale, pool),
                 {},
                 {},
@@ -29,7 +30,8 @@ ObjectPublication::ObjectPublication(const ObjectSpec& spec, const ObjectCut& cu
 ObjectPublication::ObjectPublication(const ObjectSpec& spec, ObjectSeal seal,
                                      std::uint32_t virtual_scale, PacketPool& pool,
                                      security::BatchHasher& hasher)
-    : ObjectPublication(spec, seal.cut(), virtual_scale, pool, hasher, nullptr) {
+    : ObjectPublication(spec, seal.cut(), virtual_scale, pool, hasher, seal.draft_signer()) {
+    is_draft_ = root_signer_ != nullptr;
     seal_ = std::move(seal);
 }
 
@@ -98,10 +100,12 @@ bool ObjectPublication::make_manifests() {
     for (const security::Sha256Digest& digest : segments_.digests) builder.add(digest);
     builder.set_tags(std::move(tags_));
     builder.set_tagger(tagger_.get());
+    if (is_draft_) builder.set_draft();
     auto packets = build(builder);
     if (!packets) return false;
     for (PacketRef& packet : *packets) {
-        const auto digest = sha256_.digest(packet.bytes());
+        const bool has_digest = !is_draft_ || !manifests_.empty();
+        const auto digest = has_digest ? sha256_.digest(packet.bytes()) : security::Sha256Digest();
         manifests_.push_back({std::move(packet), digest});
     }
     return true;
@@ -115,7 +119,8 @@ std::optional<std::vector<PacketRef>> ObjectPublication::build(
 
 std::unique_ptr<PublishedObject> ObjectPublication::take() {
     auto published =
-        std::make_unique<PublishedObject>(object_, std::move(manifests_), std::move(segments_));
+        std::make_unique<PublishedObject>(object_, std::move(manifests_), std::move(segments_),
+                                          is_draft_ ? std::move(root_signer_) : nullptr);
     if (root_into_) root_into_->keep_root(published->root().bytes());
     return published;
 }

@@ -69,9 +69,10 @@ class ObjectPublication {
     wire::Name object_;
     PacketPool& pool_;
     security::BatchHasher& hasher_;
-    std::shared_ptr<security::Signer> root_signer_;    ///< null when sealed
+    std::shared_ptr<security::Signer> root_signer_;    ///< null when sealed, but by a draft
     std::shared_ptr<security::SegmentTagger> tagger_;  ///< null where nothing is tagged
     bool tags_segments_ = false;
+    bool is_draft_ = false;  ///< the root stays without its signature
     std::optional<ObjectSeal> seal_;
     KeptSegments segments_;
     std::uint64_t fan_out_;

@@ -29,11 +29,9 @@ bool is_root(const SegmentName& packet) {
 
 }  // namespace
 
-void ObjectPublisher::register_prefix(const wire::Name& prefix, std::string label,
-                                      MissingObject missing,
-                                      std::shared_ptr<security::SegmentTagger> tagger) {
+void ObjectPublisher::register_prefix(const wire::Name& prefix, ObjectPrefix options) {
     unregister_prefix(prefix);
-    prefixes_.put(prefix, {std::move(label), missing, std::move(tagger)});
+    prefixes_.put(prefix, std::move(options));
 }
 
 std::shared_ptr<security::SegmentTagger> ObjectPublisher::tagger_of(wire::NameView object) const {
@@ -105,7 +103,8 @@ void ObjectPublisher::publish_sealed(OperationId id, const SealedObjectSpec& spe
     }
     forget_kept(spec.object.name.view());
     std::string why;
-    auto seal = ObjectSeal::verified(spec, keyring, pool_, why);
+    const ObjectPrefix& prefix = *prefixes_.longest_of(spec.object.name.view());
+    auto seal = ObjectSeal::verified(spec, keyring, prefix, pool_, why);
     if (!seal) {
         completions_.push_back({id, OperationStatus::kUntrusted,
                                 spec.object.name.view().to_uri() + ": " + std::move(why)});
@@ -173,7 +172,9 @@ void ObjectPublisher::finish_slice(const ObjectPublication* object) {
 }
 
 void ObjectPublisher::offer(std::unique_ptr<PublishedObject> object) {
-    forwarder_.put_data(RequesterId::kApplication, object->root(), false);
+    const bool takes_draft = awaited_.accepts_draft(object->name());
+    PacketRef root = takes_draft ? object->root() : object->signed_root();
+    if (root) forwarder_.put_data(RequesterId::kApplication, std::move(root), false);
     for (const wire::Name& packet : awaited_.take(object->name())) {
         const auto parsed = SegmentName::parse_full(packet.view());
         if (parsed && is_root(*parsed) && parsed->digest.empty()) continue;
@@ -257,7 +258,8 @@ bool ObjectPublisher::keep(const std::shared_ptr<KeptObject>& object, std::size_
                           memory->digests(),
                           memory->root_is_proven()};
     std::string why;
-    auto seal = ObjectSeal::verified(spec, keyring, pool_, why);
+    const ObjectPrefix& prefix = *prefixes_.longest_of(object->name().view());
+    auto seal = ObjectSeal::verified(spec, keyring, prefix, pool_, why);
     if (!seal) return false;
     ObjectPublication publication(spec.object, std::move(*seal), virtual_scale_, pool_, hasher_);
     // Its digests are known, or it is short.
@@ -321,7 +323,7 @@ std::optional<Production> ObjectPublisher::produce(const ObjectInterest& interes
     if (!packet) return Production{};
     const wire::NameView object = object_of(*packet);
     if (PublishedObject* published = find(object)) {
-        PacketRef data = published->find(*packet);
+        PacketRef data = published->find(*packet, interest.accepts_draft);
         if (!data) return Production{};
         if (is_root(*packet) && prefix->missing == MissingObject::kRefuse) {
             requested_.add_served(object, interest.now);
@@ -347,6 +349,7 @@ bool ObjectPublisher::await(const ObjectInterest& interest) {
     if (!packet) return true;
     const wire::NameView object = object_of(*packet);
     const bool is_first = awaited_.wait(object, interest.name, interest.now, interest.until);
+    if (is_root(*packet) && !interest.accepts_draft) awaited_.want_signature(object);
     const bool is_taken = is_first && request_handler_ != nullptr &&
                           request_handler_->handle_request(object, interest.attached_roots);
     if (is_first && !is_taken) requested_.add_awaited(object);

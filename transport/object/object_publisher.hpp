@@ -25,6 +25,7 @@ namespace innet {
 struct ObjectInterest {
     wire::NameView name;
     wire::ByteView attached_roots = {};
+    bool accepts_draft = false;
     bool is_for_here = true;  ///< false: the hint names another node, which may have the object
     TimePoint now;
     TimePoint until;  ///< end of its lifetime
@@ -50,10 +51,8 @@ class ObjectPublisher {
           pool_(pool),
           hasher_(hasher == nullptr ? serial_hasher_ : *hasher) {}
 
-    /// Registers a prefix of objects. Holds name `label` (a rank) as late. `tagger`, if any, tags
-    /// published objects.
-    void register_prefix(const wire::Name& prefix, std::string label, MissingObject missing,
-                         std::shared_ptr<security::SegmentTagger> tagger = nullptr);
+    /// Registers a prefix of objects.
+    void register_prefix(const wire::Name& prefix, ObjectPrefix options);
     /// The tagger of the object's prefix; null: none.
     std::shared_ptr<security::SegmentTagger> tagger_of(wire::NameView object) const;
     /// Drops the prefix with its objects; pending Interests for them are refused.
@@ -95,7 +94,7 @@ class ObjectPublisher {
     bool is_publishing(wire::NameView object) const {
         return publishing_names_.contains(object.hash());
     }
-    /// The root manifest of a published object, or an empty packet.
+    /// The root manifest of a published object, which may be a draft, or an empty packet.
     PacketRef root_of(const wire::Name& object) const;
 
     /// Ends a publication or a watch; false when there is none of that id.

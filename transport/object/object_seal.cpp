@@ -7,19 +7,33 @@ namespace innet {
 
 namespace {
 
+/// Whether a holder of the prefix's keys made the draft, and this node can complete it.
+bool is_trusted_draft(const wire::DataView& draft, bool is_proven, const ObjectPrefix& prefix) {
+    return prefix.tagger && prefix.root_signer &&
+           draft.key_name() == prefix.root_signer->key_name() &&
+           (is_proven || security::has_root_tag(draft, *prefix.tagger));
+}
+
+/// Whether the root is by a key that is trusted with its name.
+bool is_trusted(const wire::DataView& root, const SealedObjectSpec& spec,
+                const security::Keyring& keyring, const ObjectPrefix& prefix) {
+    // A digest proves no origin, whatever the keyring accepts.
+    if (root.signature_type() != wire::SignatureType::kEd25519) return false;
+    if (security::is_draft(root)) return is_trusted_draft(root, spec.root_is_proven, prefix);
+    return spec.root_is_proven || keyring.verify(root) == security::Verdict::kValid;
+}
+
 /// The root's manifest, once its key and its name are right.
 std::optional<security::ManifestVerifier> trusted_manifest(const SealedObjectSpec& spec,
                                                            const security::Keyring& keyring,
+                                                           const ObjectPrefix& prefix,
                                                            std::string& why) {
     const auto root = wire::DataView::parse(spec.root);
     if (!root) {
         why = "its root manifest is no Data packet";
         return std::nullopt;
     }
-    // A digest proves no origin, whatever the keyring accepts.
-    const bool is_signed = root->signature_type() == wire::SignatureType::kEd25519;
-    if (!is_signed ||
-        (!spec.root_is_proven && keyring.verify(*root) != security::Verdict::kValid)) {
+    if (!is_trusted(*root, spec, keyring, prefix)) {
         why = "the signature of its root manifest is of no Ed25519 key trusted with it";
         return std::nullopt;
     }
@@ -38,9 +52,10 @@ std::optional<security::ManifestVerifier> trusted_manifest(const SealedObjectSpe
 }  // namespace
 
 std::optional<ObjectSeal> ObjectSeal::verified(const SealedObjectSpec& spec,
-                                               const security::Keyring& keyring, PacketPool& pool,
+                                               const security::Keyring& keyring,
+                                               const ObjectPrefix& prefix, PacketPool& pool,
                                                std::string& why) {
-    const auto manifest = trusted_manifest(spec, keyring, why);
+    const auto manifest = trusted_manifest(spec, keyring, prefix, why);
     if (!manifest) return std::nullopt;
     const security::ObjectExtent& extent = *manifest->extent();
     if (extent.object_bytes != spec.object.bytes.size()) {
@@ -62,6 +77,8 @@ std::optional<ObjectSeal> ObjectSeal::verified(const SealedObjectSpec& spec,
         seal.segment_digests_.assign(spec.digests.begin(), spec.digests.end());
     }
     seal.root_ = pool.copy_of(spec.root);
+    const auto root = wire::DataView::parse(spec.root);
+    if (root && security::is_draft(*root)) seal.draft_signer_ = prefix.root_signer;
     seal.listed_ = manifest->listed_by(0, 1);
     return seal;
 }

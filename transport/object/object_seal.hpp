@@ -11,6 +11,7 @@
 
 #include "transport/buffer/packet_ref.hpp"
 #include "transport/object/object_cut.hpp"
+#include "transport/object/object_prefix.hpp"
 #include "transport/security/keyring.hpp"
 #include "transport/security/sha256.hpp"
 
@@ -20,8 +21,8 @@ struct SealedObjectSpec {
     ObjectSpec object;
     std::span<const std::uint8_t> root;  ///< the root manifest, a Data packet; copied
     /// Implicit digests of the segments that a fetch has verified against these bytes and the root:
-    /// copied. Empty: not verified. The root's signature is verified unless it is proven, because
-    /// the fetch may have relied on the root's tag.
+    /// copied. Empty: not verified. The root's signature, or the tag of a draft, is verified unless
+    /// it is proven, because the fetch may have relied on the root's tag.
     std::span<const security::Sha256Digest> digests = {};
     bool root_is_proven = false;  ///< see ObjectMemory
 };
@@ -29,14 +30,18 @@ struct SealedObjectSpec {
 class ObjectSeal {
   public:
     /// Nothing, and `why`, when the root is no root manifest of an object of that name and size, is
-    /// not signed by an Ed25519 key that `keyring` trusts with the name, or describes packets
-    /// larger than the object's limit. The root's bytes may be hostile.
+    /// not signed by an Ed25519 key that `keyring` trusts with the name, nor a draft that `prefix`
+    /// has the keys of, or describes packets larger than the object's limit. The root's bytes may
+    /// be hostile.
     static std::optional<ObjectSeal> verified(const SealedObjectSpec& spec,
-                                              const security::Keyring& keyring, PacketPool& pool,
+                                              const security::Keyring& keyring,
+                                              const ObjectPrefix& prefix, PacketPool& pool,
                                               std::string& why);
 
     const ObjectCut& cut() const { return cut_; }
     const PacketRef& root() const { return root_; }
+    /// Completes the root; null: it is complete.
+    const std::shared_ptr<security::Signer>& draft_signer() const { return draft_signer_; }
     /// The segments' digests, if they are known already.
     std::span<const security::Sha256Digest> segment_digests() const { return segment_digests_; }
     /// The digests that the root lists: of its child manifests or segments.
@@ -47,6 +52,7 @@ class ObjectSeal {
 
     ObjectCut cut_;
     PacketRef root_;
+    std::shared_ptr<security::Signer> draft_signer_;
     std::vector<security::Sha256Digest> listed_;
     std::vector<security::Sha256Digest> segment_digests_;
 };

@@ -43,6 +43,7 @@ class ObjectSegments {
 
     const Segmentation& segmentation() const { return segmentation_; }
     std::span<const std::uint8_t> bytes() const { return bytes_; }
+    PacketPool& pool() const { return *pool_; }
 
     /// A segment's packet, which holds a copy of its bytes.
     PacketRef packet(std::uint64_t segment);

@@ -8,6 +8,7 @@
 #include "transport/buffer/packet_ref.hpp"
 #include "transport/object/object_segments.hpp"
 #include "transport/publish/segment_name.hpp"
+#include "transport/security/keyring.hpp"
 #include "transport/security/sha256.hpp"
 #include "transport/wire/name.hpp"
 
@@ -29,14 +30,19 @@ struct KeptSegments {
 
 class PublishedObject {
   public:
-    /// Both by number; `manifests` begin with the root.
-    PublishedObject(wire::Name name, std::vector<ObjectPacket> manifests, KeptSegments segments);
+    /// Both by number; `manifests` begin with the root, which `draft_signer` completes where it is
+    /// a draft.
+    PublishedObject(wire::Name name, std::vector<ObjectPacket> manifests, KeptSegments segments,
+                    std::shared_ptr<security::Signer> draft_signer = nullptr);
 
     wire::NameView name() const { return name_.view(); }
+    /// The root, which may be a draft.
     PacketRef root() const { return manifests_[0].packet; }
+    /// The root with its signature, which is made once. Empty when it cannot be made.
+    PacketRef signed_root();
     /// The packet of this name (a segment's or a manifest's, with or without its implicit digest).
-    /// Empty when there is none, or its digest is another.
-    PacketRef find(const SegmentName& name);
+    /// Empty when there is none, or its digest is another. A draft only where that is accepted.
+    PacketRef find(const SegmentName& name, bool accepts_draft = false);
     /// Packet bytes, or lent ones, kept for the object.
     std::size_t retained_bytes() const { return retained_bytes_; }
 
@@ -46,6 +52,7 @@ class PublishedObject {
     wire::Name name_;
     std::vector<ObjectPacket> manifests_;
     KeptSegments segments_;
+    std::shared_ptr<security::Signer> draft_signer_;  ///< null: the root is signed
     std::size_t retained_bytes_ = 0;
 };
 

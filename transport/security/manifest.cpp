@@ -6,6 +6,8 @@
 #include <string_view>
 #include <utility>
 
+#include "transport/security/ed25519.hpp"
+
 namespace innet::security {
 
 namespace {
@@ -119,6 +121,23 @@ std::optional<ManifestContent> parse_content(const wire::DataView& manifest) {
     }
     return content;
 }
+
+/// Zero bytes in place of Ed25519 signatures of a key.
+class DraftSigner final : public Signer {
+  public:
+    explicit DraftSigner(const Signer& signer) : signer_(signer) {}
+
+    wire::SignatureType type() const override { return signer_.type(); }
+    wire::NameView key_name() const override { return signer_.key_name(); }
+    std::size_t signature_size() const override { return signer_.signature_size(); }
+    bool sign(wire::ByteView, std::span<std::uint8_t> signature) override {
+        std::ranges::fill(signature, std::uint8_t{0});
+        return true;
+    }
+
+  private:
+    const Signer& signer_;
+};
 
 }  // namespace
 
@@ -247,6 +266,24 @@ bool has_root_tag(const wire::DataView& root, SegmentTagger& tagger) {
     return tagger.holds(SegmentTagger::of_root(root.name(), content.first(before)), tag);
 }
 
+bool is_draft(const wire::DataView& root) {
+    return root.content_type() == wire::ContentType::kManifest &&
+           root.signature_type() == wire::SignatureType::kEd25519 &&
+           root.signature_value().size() == kEd25519SignatureSize &&
+           std::ranges::all_of(root.signature_value(), [](std::uint8_t byte) { return byte == 0; });
+}
+
+PacketRef complete_draft(const wire::DataView& draft, Signer& signer, PacketPool& pool) {
+    const bool is_its_key =
+        signer.type() == draft.signature_type() && signer.key_name() == draft.key_name();
+    PacketRef root = is_its_key ? pool.copy_of(draft.whole()) : PacketRef();
+    if (!root) return {};
+    const wire::ByteView signature = draft.signature_value();
+    const auto place = static_cast<std::size_t>(signature.data() - draft.whole().data());
+    const auto made = root.writable().subspan(place, signature.size());
+    return signer.sign(draft.signed_portion(), made) ? root : PacketRef();
+}
+
 ManifestBuilder::ManifestBuilder(wire::Name object, std::uint64_t fan_out)
     : object_(std::move(object)), fan_out_(fan_out) {}
 
@@ -283,7 +320,9 @@ std::optional<std::vector<PacketRef>> ManifestBuilder::build(PacketPool& pool,
     ManifestWriter writer(object_, *tree, extent_, object_bytes_, tags_, tagger_, pool);
     auto levels = build_levels(writer, *tree);
     if (!levels) return std::nullopt;
-    levels->manifests[0] = writer.write(0, levels->listed_by_root, root_signer);
+    DraftSigner draft_signer(root_signer);
+    Signer& signer = is_draft_ ? static_cast<Signer&>(draft_signer) : root_signer;
+    levels->manifests[0] = writer.write(0, levels->listed_by_root, signer);
     if (!levels->manifests[0]) return std::nullopt;
     return std::move(levels->manifests);
 }

@@ -35,6 +35,12 @@ bool is_root_manifest(wire::NameView name);
 inline constexpr std::size_t kRootTagElementBytes = 2 + kSegmentTagSize;
 /// Whether the root manifest has the right tag: then a holder of the key made its name and Content.
 bool has_root_tag(const wire::DataView& root, SegmentTagger& tagger);
+/// Whether the root manifest is a draft: zero bytes stand for its Ed25519 signature, which is made
+/// when somebody needs it who cannot verify tags.
+bool is_draft(const wire::DataView& root);
+/// The draft with its signature. Empty when there is no packet for it, or `signer` is of another
+/// key than the root names.
+PacketRef complete_draft(const wire::DataView& draft, Signer& signer, PacketPool& pool);
 
 /// How an object is cut: every segment but the last has `segment_bytes`.
 struct ObjectExtent {
@@ -69,6 +75,9 @@ class ManifestBuilder {
     /// Lets the root have a tag of its own; `tagger` outlives this.
     void set_tagger(SegmentTagger* tagger) { tagger_ = tagger; }
 
+    /// Leaves the root without its signature.
+    void set_draft() { is_draft_ = true; }
+
     /// All manifests, by number (the root first). Nothing when there is no segment, the fan-out is
     /// out of range, a manifest exceeds the largest packet, or the signer can sign no more.
     std::optional<std::vector<PacketRef>> build(PacketPool& pool, Signer& root_signer) const;
@@ -92,6 +101,7 @@ class ManifestBuilder {
     std::optional<wire::ByteView> object_bytes_;
     std::vector<SegmentTag> tags_;
     SegmentTagger* tagger_ = nullptr;
+    bool is_draft_ = false;
     std::vector<Sha256Digest> digests_;
 };
 

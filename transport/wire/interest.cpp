@@ -27,12 +27,14 @@ constexpr int position_of(std::uint32_t type) {
             return 7;
         case kAttachedRoots:
             return 8;
-        case kApplicationParameters:
+        case kAcceptsDraft:
             return 9;
-        case kInterestSignatureInfo:
+        case kApplicationParameters:
             return 10;
-        case kInterestSignatureValue:
+        case kInterestSignatureInfo:
             return 11;
+        case kInterestSignatureValue:
+            return 12;
         default:
             return 0;
     }
@@ -88,6 +90,9 @@ bool InterestView::read_element(const Element& element) {
             return true;
         case kAttachedRoots:
             attached_roots_ = value;
+            return true;
+        case kAcceptsDraft:
+            accepts_draft_ = true;
             return true;
         case kApplicationParameters:
             parameters_portion_ = ByteView(element.whole.data(), whole_.data() + whole_.size());
@@ -152,6 +157,7 @@ std::size_t value_size_of(const InterestFields& fields, std::uint64_t lifetime_m
     if (!fields.attached_roots.empty()) {
         size += element_size(kAttachedRoots, fields.attached_roots.size());
     }
+    if (fields.accepts_draft) size += element_size(kAcceptsDraft, 0);
     return size + fields.parameters_portion.size();
 }
 
@@ -196,6 +202,7 @@ std::optional<InterestView> InterestView::encode(const InterestFields& fields,
         writer.element(kAttachedRoots, fields.attached_roots);
         view.attached_roots_ = writer.written().last(fields.attached_roots.size());
     }
+    if (fields.accepts_draft) writer.header(kAcceptsDraft, 0);
     writer.bytes(fields.parameters_portion);
     if (!writer.ok()) return std::nullopt;
     view.whole_ = writer.written();
@@ -204,6 +211,7 @@ std::optional<InterestView> InterestView::encode(const InterestFields& fields,
     view.hop_limit_ = fields.hop_limit;
     view.can_be_prefix_ = fields.can_be_prefix;
     view.must_be_fresh_ = fields.must_be_fresh;
+    view.accepts_draft_ = fields.accepts_draft;
     return view;
 }
 

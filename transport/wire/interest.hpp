@@ -51,6 +51,8 @@ class InterestView {
     ByteView parameters_portion() const { return parameters_portion_; }
     /// Value of the element AttachedRoots; empty if the Interest lacks it.
     ByteView attached_roots() const { return attached_roots_; }
+    /// Whether it has the element AcceptsDraft.
+    bool accepts_draft() const { return accepts_draft_; }
     /// Offset of the HopLimit's value byte in `whole()`, 0 when there is none: a forwarder
     /// decrements a copy in place.
     std::size_t hop_limit_offset() const { return hop_limit_offset_; }
@@ -69,6 +71,7 @@ class InterestView {
     std::size_t hop_limit_offset_ = 0;
     bool can_be_prefix_ = false;
     bool must_be_fresh_ = false;
+    bool accepts_draft_ = false;
 };
 
 /// The fields of an Interest to encode.
@@ -81,6 +84,7 @@ struct InterestFields {
     bool must_be_fresh = false;
     std::optional<std::uint8_t> hop_limit = std::nullopt;
     ByteView attached_roots = {};  ///< empty for none
+    bool accepts_draft = false;
     /// ApplicationParameters and what follows it (interest_parameters.hpp), whose digest the name
     /// has; empty for none.
     ByteView parameters_portion = {};

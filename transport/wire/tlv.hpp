@@ -76,8 +76,9 @@ enum Type : std::uint32_t {
     kTensorError = 0x82,
     kEarlierCalls = 0x94,
     kSegmentsReceived = 0x96,
-    // innet: in an Interest, which any node may ignore (docs/protocol.md, "Requests").
+    // innet: in an Interest, which any node may ignore (docs/protocol.md, "Requests", "Drafts").
     kAttachedRoots = 0x98,
+    kAcceptsDraft = 0x9a,
     // innet: inside the Content of a manifest.
     kManifestSegments = 0x84,
     kManifestFanOut = 0x86,

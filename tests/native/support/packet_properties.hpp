@@ -113,6 +113,7 @@ class PacketProperties {
         fields.lifetime = interest.lifetime();
         fields.can_be_prefix = interest.can_be_prefix();
         fields.must_be_fresh = interest.must_be_fresh();
+        fields.accepts_draft = interest.accepts_draft();
         buffer_.resize(64 + interest.whole().size());
         const std::size_t size = wire::encode_interest(fields, buffer_);
         const auto again = wire::InterestView::parse(wire::ByteView(buffer_).first(size));
@@ -120,7 +121,8 @@ class PacketProperties {
                     again->forwarding_hint() == interest.forwarding_hint() &&
                     again->nonce() == fields.nonce && again->lifetime() == interest.lifetime() &&
                     again->can_be_prefix() == interest.can_be_prefix() &&
-                    again->must_be_fresh() == interest.must_be_fresh(),
+                    again->must_be_fresh() == interest.must_be_fresh() &&
+                    again->accepts_draft() == interest.accepts_draft(),
                 "an Interest is the same when it is written again");
     }
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "transport/security/manifest.hpp"
+
 namespace innet::testing {
 
 namespace {
@@ -23,6 +25,7 @@ Sent parse_sent(const OutgoingPacket& packet) {
         sent.kind = Sent::Kind::kData;
         sent.name = data->name().to_uri();
         sent.content = text(data->content());
+        sent.is_draft = security::is_draft(*data);
         return sent;
     }
     const auto interest = wire::InterestView::parse(link->payload());
@@ -31,6 +34,7 @@ Sent parse_sent(const OutgoingPacket& packet) {
     sent.nonce = interest->nonce().value_or(0);
     sent.hop_limit = interest->hop_limit();
     sent.must_be_fresh = interest->must_be_fresh();
+    sent.accepts_draft = interest->accepts_draft();
     if (link->nack()) {
         sent.kind = Sent::Kind::kNack;
         sent.reason = *link->nack();
@@ -71,7 +75,9 @@ PacketRef SwitchUnderTest::interest(std::string_view uri, std::uint32_t nonce,
                                            .nonce = nonce,
                                            .lifetime = options.lifetime,
                                            .can_be_prefix = options.can_be_prefix,
-                                           .must_be_fresh = options.must_be_fresh},
+                                           .must_be_fresh = options.must_be_fresh,
+                                           .hop_limit = options.hop_limit,
+                                           .accepts_draft = options.accepts_draft},
                                           packet.writable()));
     REQUIRE(packet.size() > 0);
     if (options.token.empty()) return packet;

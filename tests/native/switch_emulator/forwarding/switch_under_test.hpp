@@ -79,9 +79,11 @@ struct Sent {
     std::uint32_t nonce = 0;
     std::optional<std::uint8_t> hop_limit;
     bool must_be_fresh = false;
+    bool accepts_draft = false;
     wire::NackReason reason = wire::NackReason::kNone;
     std::string missing;
     std::string content;
+    bool is_draft = false;
     std::size_t size = 0;
 };
 
@@ -91,6 +93,8 @@ struct InterestOptions {
     bool can_be_prefix = false;
     bool must_be_fresh = false;
     std::string token = {};
+    bool accepts_draft = false;
+    std::optional<std::uint8_t> hop_limit = std::nullopt;
 };
 
 class SwitchUnderTest {

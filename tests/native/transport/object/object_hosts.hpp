@@ -41,6 +41,11 @@ class RecordingForwarder final : public Forwarder {
         asked_past_caches.emplace_back(asked_name);
         express(requester, asked_name, hint, lifetime);
     }
+    void express_to_neighbour(RequesterId requester, wire::NameView asked_name, wire::NameView hint,
+                              Duration lifetime, PacketRef) override {
+        asked_of_neighbours.emplace_back(asked_name);
+        express(requester, asked_name, hint, lifetime);
+    }
     void cancel(RequesterId, wire::NameView cancelled_name) override {
         cancelled.emplace_back(cancelled_name);
     }
@@ -51,7 +56,8 @@ class RecordingForwarder final : public Forwarder {
     }
 
     std::vector<wire::Name> asked;
-    std::vector<wire::Name> asked_past_caches;  ///< among them
+    std::vector<wire::Name> asked_past_caches;    ///< among them
+    std::vector<wire::Name> asked_of_neighbours;  ///< likewise
     std::vector<wire::Name> hints;
     std::vector<wire::Name> cancelled;
     std::vector<PacketRef> put;
@@ -72,10 +78,14 @@ struct ObjectHost {
     }
 
     Production produce(const wire::Name& wanted, const wire::Name& hint = wire::Name()) {
-        Bytes packet(512);
         wire::InterestFields fields;
         fields.name = wanted.view();
         fields.forwarding_hint = hint.view();
+        return produce(fields);
+    }
+
+    Production produce(const wire::InterestFields& fields) {
+        Bytes packet(512);
         packet.resize(wire::encode_interest(fields, packet));
         const auto interest = wire::InterestView::parse(packet);
         Production production = endpoint.produce(*interest, true, now);

@@ -33,8 +33,8 @@ class AttachingForwarder final : public Forwarder {
     void express(RequesterId, wire::NameView asked_name, wire::NameView, Duration) override {
         asked.emplace_back(wire::Name(asked_name), Bytes());
     }
-    void express_with_roots(RequesterId, wire::NameView asked_name, wire::NameView, Duration,
-                            PacketRef roots) override {
+    void express_to_neighbour(RequesterId, wire::NameView asked_name, wire::NameView, Duration,
+                              PacketRef roots) override {
         asked.emplace_back(wire::Name(asked_name),
                            Bytes(roots.bytes().begin(), roots.bytes().end()));
     }
@@ -62,6 +62,7 @@ struct Client {
                                .memory = std::make_shared<ObjectMemory>(),
                                .deadline = now + 10s,
                                .may_be_absent = true,
+                               .to_neighbour = true,
                                .attached = {kBlock},
                                .max_request_bytes = max_request_bytes},
                               now);

@@ -125,7 +125,7 @@ TEST_CASE("the view of an encoded Interest is that of its bytes") {
     const auto hint = Name::from_uri("/n/s0").value();
     Bytes buffer(200);
     const Bytes roots = from_hex("0102030405");
-    for (int variant = 0; variant < 128; ++variant) {
+    for (int variant = 0; variant < 256; ++variant) {
         InterestFields fields;
         fields.name = name.view();
         fields.nonce = 0x01020304U;
@@ -136,6 +136,7 @@ TEST_CASE("the view of an encoded Interest is that of its bytes") {
         if ((variant & 16) != 0) fields.lifetime = 90s;
         if ((variant & 32) != 0) fields.hop_limit = 7;
         if ((variant & 64) != 0) fields.attached_roots = roots;
+        fields.accepts_draft = (variant & 128) != 0;
         const auto encoded = InterestView::encode(fields, buffer);
         REQUIRE(encoded);
         const auto parsed = InterestView::parse(encoded->whole());
@@ -153,6 +154,8 @@ TEST_CASE("the view of an encoded Interest is that of its bytes") {
         CHECK(encoded->hop_limit_offset() == parsed->hop_limit_offset());
         CHECK(std::ranges::equal(encoded->attached_roots(), parsed->attached_roots()));
         CHECK(parsed->attached_roots().empty() == ((variant & 64) == 0));
+        CHECK(encoded->accepts_draft() == fields.accepts_draft);
+        CHECK(parsed->accepts_draft() == fields.accepts_draft);
         CHECK_FALSE(encoded->has_parameters());
     }
 }
