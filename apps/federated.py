@@ -31,7 +31,7 @@ KINDS = 5
 FEATURES = 32
 MOST_SAMPLES = 400
 LARGEST_CHANGE = 4.0
-"""Of one number of the model in one round; what is beyond is cut off."""
+"""Largest change of a parameter in a round; larger ones are clipped."""
 
 Floats = npt.NDArray[np.float32]
 
@@ -54,7 +54,7 @@ class Samples:
 
     @classmethod
     def for_testing(cls) -> Samples:
-        """As many of each kind, which no worker has."""
+        """Samples of all kinds in equal numbers, which no worker has."""
         return cls._drawn(np.random.default_rng(10**6), np.arange(200 * KINDS) % KINDS)
 
     @classmethod
@@ -86,7 +86,7 @@ class Model:
         return float(-np.log(of_kinds[np.arange(len(samples.kinds)), samples.kinds]).mean())
 
     def digest(self) -> str:
-        """The same for equal models, and for no others."""
+        """A digest that is equal only for equal models."""
         return hashlib.sha256(self.weights.tobytes()).hexdigest()[:16]
 
 

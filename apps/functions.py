@@ -28,7 +28,7 @@ FRAMES = 24
 
 @innet.function("/demo/sum")
 def total(values: Frame) -> float:
-    """Of all elements."""
+    """The sum of all elements."""
     return float(values.sum())
 
 
@@ -42,7 +42,7 @@ def halve(frame: Frame) -> Frame:
 
 @innet.function("/demo/brightest")
 def brightest(frame: Frame) -> list[int]:
-    """Where the largest element is."""
+    """The indices of the largest element."""
     row, column = np.unravel_index(frame.argmax(), frame.shape)
     return [int(row), int(column)]
 
@@ -66,7 +66,7 @@ async def call() -> None:
 
 
 async def serve_or_call() -> None:
-    """By the rank."""
+    """Rank 0 serves the functions, and the others call them."""
     comm = await asyncio.to_thread(innet.init)
     if comm.rank == 0:
         async with innet.serving(total, halve, brightest):
@@ -79,7 +79,7 @@ async def serve_or_call() -> None:
 
 
 async def main() -> None:
-    """Serve, or call, or what the rank says."""
+    """Serve or call, as the options or else the rank say."""
     parser = argparse.ArgumentParser(description="Functions with names")
     parser.add_argument("--serve", action="store_true", help="serve until Ctrl-C")
     parser.add_argument("--call", action="store_true", help="call what another program serves")

@@ -238,7 +238,7 @@ def opening_line(record: Record) -> str:
 
 
 def progress_line(record: Record) -> str:
-    """Where a training stands after an epoch."""
+    """The progress of a training after an epoch."""
     epochs = record.hyperparameters.epochs
     waited = f", {record.waited_s:.2f} s of it waiting" if record.waited_s else ""
     return (

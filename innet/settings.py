@@ -295,7 +295,7 @@ class TelemetrySettings(_Model):
 
 
 class NdnSettings(_Model):
-    """Where NDN programs connect to the nodes of a run; see ``docs/ndn.md``."""
+    """The sockets and ports through which NDN programs connect to nodes; see ``docs/ndn.md``."""
 
     unix: bool = Field(
         default=True, description="a Unix socket for each node, <node>.ndn in the run's directory"

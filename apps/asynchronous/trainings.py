@@ -92,7 +92,7 @@ def train_asynchronously(
 
 
 def model_bytes(task: Task) -> int:
-    """Of all parameters."""
+    """Bytes of all parameters."""
     return sum(parameter.nbytes for parameter in task.model().parameters())
 
 

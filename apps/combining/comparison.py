@@ -12,7 +12,7 @@ _PLACES = {"inc": "in the switches", "ps": "on one host", "ring": "round the hos
 
 
 def place_of(algorithm: str) -> str:
-    """Where an algorithm combines, for people: ``in the switches (inc)``."""
+    """The place where an algorithm combines, as text: ``in the switches (inc)``."""
     return f"{_PLACES.get(algorithm, '')} ({algorithm})".strip()
 
 

@@ -56,7 +56,7 @@ class MixtureOfExperts(nn.Module):
         return weighted.view_as(stream)
 
     def _here(self, rows: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
-        """What the experts of this rank make of ``rows``, which are in the experts' order."""
+        """The results of ``rows`` from this rank's experts; rows are in the experts' order."""
         # Experts without a row take part too, so that each has a gradient on every rank.
         parts = torch.split(rows, counts.tolist())
         return torch.cat(
@@ -67,7 +67,7 @@ class MixtureOfExperts(nn.Module):
         )
 
     def _there(self, rows: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
-        """The same, by the ranks that have the experts."""
+        """The results of ``rows`` from the ranks that have the experts."""
         group = self._group
         assert group is not None
         size = group.size()

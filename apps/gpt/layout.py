@@ -13,7 +13,7 @@ KINDS = {
     "ep": "expert parallel: each rank has some of the experts",
     "tp": "tensor parallel: each rank has a part of each layer",
 }
-"""In the order of the mesh's dimensions: neighbouring ranks share the innermost."""
+"""The kinds of parallelism in the order of the mesh's dimensions, the outermost first."""
 
 _TOGETHER = (
     frozenset({"pp", "ddp", "fsdp", "tp"}),

@@ -113,7 +113,7 @@ class GPT(nn.Module):
     """
 
     def __init__(self, shape: Shape, seed: int) -> None:
-        """The same parameters for the same seed."""
+        """Initialise the parameters, which are equal for equal seeds."""
         super().__init__()
         self.shape = shape
         self.first_position = 0

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from gpt.corpus import Corpus
 
 Tokens = npt.NDArray[np.int64]
-"""Of a prompt: its bytes, each a token of its own."""
+"""The tokens of a prompt: its bytes."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Workload:
 
     @property
     def longest_tokens(self) -> int:
-        """Of any prompt."""
+        """The number of tokens of the longest prompt."""
         return max(len(request.tokens) for request in self.requests)
 
     @classmethod

@@ -142,7 +142,7 @@ def encode_flat(elements: npt.NDArray[Any], name: CodecName) -> npt.NDArray[np.u
 def decode_flat(
     contents: npt.NDArray[np.uint8], count: int, dtype: np.dtype[Any], name: CodecName
 ) -> npt.NDArray[Any] | None:
-    """That many elements of :func:`encode_flat`; ``None``: the size is another."""
+    """Decode ``count`` elements of :func:`encode_flat`; ``None``: the size does not fit."""
     if contents.size != flat_bytes(count):
         return None
     decoded = _flat_codec(name).decode(contents, _flat_shape(count), dtype)
@@ -156,7 +156,7 @@ def flat_bytes(count: int) -> int:
 
 
 def _flat_shape(count: int) -> tuple[int, ...]:
-    """As layers, keys and values, tokens, heads and elements, of which only the last counts."""
+    """The shape in which ``count`` elements are encoded: one layer and head, with two halves."""
     return (1, 2, -(-count // (2 * FLAT_GROUP)), 1, FLAT_GROUP)
 
 

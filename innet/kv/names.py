@@ -17,7 +17,7 @@ from innet.kv.hash_chain import HASH_BYTES
 from innet.node.messages import KV_PREFIX, tenant_prefix
 
 NO_MODEL_DIGEST: Final = "00" * 32
-"""In place of a model's digest, for blocks that no model computed."""
+"""Digest in names of blocks that no model computed."""
 
 _TENANT_BYTES = 16
 _HEXADECIMAL = re.compile(r"[0-9a-f]{2,128}")

@@ -47,7 +47,7 @@ _CAUSES: Final = {
     _core.STATUS_UNTRUSTED: Cause.UNTRUSTED,
     _core.STATUS_MISMATCH: Cause.UNTRUSTED,
 }
-"""By the status of a failed fetch; with any other status the node could not be reached."""
+"""Causes by the status of a failed fetch; with any other status the node was unreachable."""
 
 _DOUBTFUL: Final = (Cause.LATE, Cause.UNREACHABLE)
 """After these, the node refreshes the members."""

@@ -21,7 +21,7 @@ from innet.validation_messages import value_message
 
 DEFAULT_ENGINE: Final = "python"
 RUN_EVENTS: Final = "run"
-"""As ``events``: a socket in the run directory."""
+"""Value of ``events`` for a socket in the run directory."""
 _ENGINE: Final = re.compile(r"[A-Za-z0-9_-]{1,32}")
 _SIZES: Final = ("memory", "disk", "objects", "offered_memory", "offered_disk", "offered_objects")
 _DEFAULT_BYTES: Final = 256 << 20
@@ -45,7 +45,7 @@ class PoolOptions(TypedDict, total=False):
     """Of a standing pool, for a process that ``innet run`` has not started: the name of a network
     that this machine is part of, or ``HOST:PORT`` with ``token_file``."""
     token_file: Annotated[Path | str | None, BeforeValidator(as_path)]
-    """That this machine joined the network with; it names the network at ``address``."""
+    """The token file with which this machine joined; it names the network at ``address``."""
     tenant: str
     """Owner of the blocks; default ``default``."""
     secret: Annotated[Path | str | bytes | None, BeforeValidator(as_path)]

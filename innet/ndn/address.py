@@ -1,4 +1,4 @@
-"""Where an NDN forwarder listens, as NDN programs write it: face URIs."""
+"""Addresses of NDN forwarders as NDN programs write them: face URIs."""
 
 from __future__ import annotations
 

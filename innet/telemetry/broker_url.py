@@ -1,4 +1,4 @@
-"""Which MQTT broker is meant: ``embedded``, ``none`` or a URL."""
+"""The MQTT broker of a run: ``embedded``, ``none`` or a URL."""
 
 from __future__ import annotations
 

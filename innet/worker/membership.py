@@ -125,7 +125,7 @@ class Membership:
 
 @dataclass(frozen=True, slots=True)
 class _Placement:
-    """Where the sums of a group are made, and the keys that nodes need for it."""
+    """The places of a group's sums, and the keys that nodes need for them."""
 
     plans: Mapping[str, Plan]
     keys: str | None

@@ -228,7 +228,7 @@ def _worker_options(job: JobOptions, restarts: RestartOptions) -> WorkerOptions:
 
 
 def _with_trace_file(workers: WorkerOptions, run_id: str) -> WorkerOptions:
-    """The same options, with the file that ``--trace`` means in that run."""
+    """``workers`` with the file that ``--trace`` means in that run."""
     from innet.telemetry.trace.job_trace import trace_file
 
     if workers.trace is None:

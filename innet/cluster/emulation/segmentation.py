@@ -16,7 +16,7 @@ MAX_DATAGRAMS = 64
 FRAGMENT_HEADER_BYTES = 24
 
 MAX_SEGMENT_BYTES = 32768
-"""In frames: two packets of this size fit into one run of segmentation offload."""
+"""Largest segment in frames: two such packets fit into one run of segmentation offload."""
 MEMORY_SEGMENT_BYTES = 65216
 """Where all links are shared memory without limits. The packet still fits into a UDP datagram, in
 which captures show it."""

@@ -356,7 +356,7 @@ class PeerClient:
 
 
 def _refusals(answer: Answer | Cause, first: int, count: int) -> list[Cause | None]:
-    """For each of ``count`` blocks of a request why it is not kept."""
+    """The causes why ``count`` blocks of a request are not kept; ``None`` for a kept one."""
     if isinstance(answer, Cause):
         return [answer] * count
     if answer.done:

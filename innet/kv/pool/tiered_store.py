@@ -39,7 +39,7 @@ class LayeredTier:
 
     @property
     def capacity_bytes(self) -> int:
-        """Of different blocks: the object storage has the blocks of the disk as well."""
+        """Capacity for different blocks: the object storage also has the blocks of the disk."""
         return max(tier.capacity_bytes for tier in self._tiers)
 
     def names(self) -> list[str]:
@@ -120,7 +120,7 @@ class TieredStore:
 
     @property
     def capacity_bytes(self) -> int:
-        """Of all tiers."""
+        """The capacity of all tiers together."""
         disk_bytes = 0 if self.disk is None else self.disk.capacity_bytes
         return self.memory.capacity_bytes + disk_bytes
 

@@ -197,7 +197,7 @@ def allreduce_completion_bound_s(
     segment_bytes: int,
     processor: ProcessorCosts | None = None,
 ) -> float | None:
-    """The same with latency; ``None`` for a method over TCP, which does not follow a plan."""
+    """The bound including latency; ``None`` for a method over TCP, which follows no plan."""
     if is_over_tcp(algorithm):
         return None
     plan = _plan(topology, hosts, algorithm, size_bytes, processor)

@@ -36,7 +36,7 @@ _LEGEND: Final = (
 
 
 def progress_line(record: TrainingRecord) -> str | None:
-    """Where a training stands; ``None`` at its end, which the last epoch has told."""
+    """The progress of a training; ``None`` at its end, which the last epoch reported."""
     if record.busiest_link_bytes:
         return None
     ended = len(record.accuracies)

@@ -170,7 +170,7 @@ def with_packet_traces(
 def with_recordings(
     tasks: Sequence[Task], into: Path, sizes_bytes: Sequence[int] = ()
 ) -> list[Task]:
-    """The same runs with recordings for the live view; arguments as of packet traces."""
+    """The tasks with recordings for the live view; arguments as for packet traces."""
     paths = file_paths(into, _names(tasks, sizes_bytes), RECORDING_SUFFIX, "recordings")
     return [replace(task, recording=path) for task, path in zip(tasks, paths, strict=True)]
 

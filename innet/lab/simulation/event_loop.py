@@ -24,7 +24,7 @@ _SLICE_PACKETS = 20_000
 
 
 class _Selector:
-    """In place of the loop's selector: time passes inside :meth:`select`."""
+    """Replaces the loop's selector: time passes inside :meth:`select`."""
 
     def __init__(self, advance: Callable[[float | None], None]) -> None:
         self._advance = advance

@@ -1,4 +1,4 @@
-"""Where a fetched object goes: into memory, or into a file."""
+"""Destinations of fetched objects: memory, or a file."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ class LookResult:
     kernel: Mapping[tuple[str, str], tuple[KernelCounters, KernelCounters, float]] = field(
         default_factory=dict
     )
-    """In ``netns`` mode, by direction: the counters of two looks, and the time between them."""
+    """The counters of two readings by direction, and the time between them, in ``netns`` mode."""
 
 
 class ViewState:

@@ -241,7 +241,7 @@ def _plan_best_roots(model: CostModel, ranks: tuple[str, ...], able: frozenset[s
 
 
 def _tops(model: CostModel, ranks: tuple[str, ...], able: frozenset[str]) -> dict[str, str]:
-    """By root, the node that makes the sum of all ranks."""
+    """The nodes that make the sum of all ranks, by root."""
     roots = _reached(model, ranks, able)
     return {root: _top_below(model.routes, ranks, root) for root in roots}
 

@@ -25,7 +25,7 @@ Result = TypeVar("Result")
 
 _SCHEME: Final = "plugin://innet"
 _ADDRESS_SCHEME: Final = "innet://"
-"""Of URLs that are refused: LMCache opens a store for ``remote_url`` and one for each plugin."""
+"""Scheme of refused URLs: LMCache opens a store for ``remote_url`` and for each plugin."""
 _LOADER_KEYS: Final = ("module_path", "class_name")
 """Keys of the plugin's configuration that LMCache itself reads."""
 

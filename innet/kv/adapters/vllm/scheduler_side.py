@@ -21,9 +21,9 @@ from innet.kv.adapters.vllm.cache_identity import (
 from innet.kv.adapters.vllm.chunk_lookup import ChunkLookup
 
 REQUEST_PARAMETER: Final = "innet_request"
-"""Of ``kv_transfer_params``: the name of a request that two engines serve."""
+"""Key in ``kv_transfer_params`` for the name of a request that two engines serve."""
 _NULL_BLOCK: Final = 0
-"""Of vLLM: stands for blocks before a sliding window."""
+"""vLLM's placeholder for blocks before a sliding window."""
 
 
 @dataclass
@@ -257,7 +257,7 @@ class SchedulerSide:
     def _parts(
         self, tracked: _Tracked, place: int, start_token: int, window_from: int
     ) -> tuple[ChunkPart, ...]:
-        """Where the groups have the blocks of a chunk from ``start_token`` on."""
+        """The blocks of each group for a chunk from ``start_token`` on."""
         end_token = (place + 1) * self._cache.chunk_tokens
         parts = []
         for group in self._cache.groups:
