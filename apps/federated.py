@@ -38,7 +38,7 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Samples:
-    """What one worker has: rows of numbers, and the kind of each."""
+    """The samples of one worker: rows of numbers, and the kind of each."""
 
     rows: Floats
     kinds: npt.NDArray[np.int64]
@@ -71,7 +71,7 @@ class Model:
         self.weights = np.zeros((FEATURES, KINDS), np.float32)
 
     def change_by(self, samples: Samples, steps: int, rate: float) -> Floats:
-        """What training on ``samples`` would change; the model stays as it is."""
+        """The change that training on ``samples`` would make; the model is unchanged."""
         weights = self.weights.copy()
         wanted = np.eye(KINDS, dtype=np.float32)[samples.kinds]
         for _ in range(steps):

@@ -130,7 +130,7 @@ def _add_pool(group: argparse._ArgumentGroup) -> None:
 
 
 def refusal(arguments: argparse.Namespace, ranks: int) -> str | None:
-    """What does not fit, with what to do."""
+    """Why the options do not fit, with the next step."""
     for name in _AT_LEAST_ONE:
         if getattr(arguments, name) < 1:
             return f"--{name.replace('_', '-')} {getattr(arguments, name)}: it must be at least 1"

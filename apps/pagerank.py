@@ -76,7 +76,7 @@ class Share:
 
 
 class VertexProgram(Protocol):
-    """What a vertex does. All vertices of a rank do it at once: an array has an element for each.
+    """The program of a vertex, run for all vertices of a rank: arrays have an element for each.
 
     Attributes:
         combiner: how messages to the same vertex become one: ``sum``, ``min`` or ``max``.
@@ -248,7 +248,7 @@ class Result:
 
 
 def ranks_of_networkx(edges: Vertices, vertices: int, damping: float) -> Floats | None:
-    """What networkx computes in one process; nothing without SciPy, which it needs for that."""
+    """The ranks that networkx computes in one process; nothing without SciPy, which it needs."""
     graph: nx.DiGraph[int] = nx.DiGraph()
     graph.add_nodes_from(range(vertices))
     graph.add_edges_from(edges.tolist())

@@ -76,7 +76,7 @@ def parse_arguments(options: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def refusal(arguments: argparse.Namespace, ranks: int) -> str | None:
-    """What does not fit, with what to do."""
+    """Why the options do not fit, with the next step."""
     if arguments.slow_rank is not None and not 0 <= arguments.slow_rank < ranks:
         return f"--slow-rank {arguments.slow_rank} is none of the ranks 0 to {ranks - 1}"
     if arguments.slow_factor < 1:

@@ -34,7 +34,7 @@ TEST_IMAGES = 360
 
 @dataclass(frozen=True)
 class Hyperparameters:
-    """What makes two trainings the same."""
+    """The parameters of a training; equal ones give equal results."""
 
     epochs: int
     global_batch: int
@@ -91,7 +91,7 @@ class Digits:
 
     @classmethod
     def receive(cls, seed: int) -> Digits:
-        """What rank 0 loads and broadcasts; every rank calls it."""
+        """The data set, which rank 0 loads and broadcasts; every rank calls it."""
         if dist.get_rank() == 0:
             digits = cls.load(seed)
         else:
@@ -229,7 +229,7 @@ def make_model(hidden: int) -> nn.Sequential:
 
 
 def opening_line(record: Record) -> str:
-    """What is about to be trained."""
+    """A line that describes the training that starts."""
     processes = "1 process" if record.ranks == 1 else f"{record.ranks} ranks"
     return (
         f"{record.method}: training in {processes}, {record.gradient_bytes / 1e6:.2f} MB of "

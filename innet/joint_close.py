@@ -1,4 +1,4 @@
-"""What all ranks close together."""
+"""Objects that all ranks close together."""
 
 from __future__ import annotations
 

@@ -169,7 +169,7 @@ class SecuritySettings(_Model):
 
 
 class RecoverySettings(_Model):
-    """What becomes of switches, workers and controllers that die or hang; see docs/faults.md."""
+    """Recovery from switches, workers and controllers that die or hang; see docs/faults.md."""
 
     switch_restarts: int = Field(
         default=3, ge=0, description="how often each switch that died is started again"
@@ -251,7 +251,7 @@ class PlacementSettings(_Model):
 
 
 class TelemetrySettings(_Model):
-    """What nodes publish over MQTT; see ``docs/telemetry.md``."""
+    """Telemetry that nodes publish over MQTT; see ``docs/telemetry.md``."""
 
     broker: str = Field(
         default="embedded",

@@ -1,4 +1,4 @@
-"""What the comparison found: as JSON, a picture and a table."""
+"""The results of the comparison: as JSON, a picture and a table."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Curve:
 
 @dataclass
 class Pulls:
-    """What asynchronous workers on other hosts fetched from the servers, and what left these.
+    """Bytes that asynchronous workers fetched from servers on other hosts, and that these sent.
 
     Attributes:
         fetched_bytes: by all workers, of parameters.

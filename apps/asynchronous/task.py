@@ -1,4 +1,4 @@
-"""What both ways of training share: model, text, a worker's step, and a slow worker's delay."""
+"""Parts of both trainings: model, text, a worker's step, and a slow worker's delay."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _EVALUATION_SEED = 0
 
 @dataclass(frozen=True)
 class Task:
-    """What is trained, and by how many.
+    """The training task and its number of workers.
 
     Attributes:
         shape: of the model.

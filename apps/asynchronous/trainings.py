@@ -107,5 +107,5 @@ def _pulls(worker_steps: list[int], sent_bytes: np.ndarray, size_bytes: int) -> 
 
 
 def _sent_bytes(communicator: Communicator) -> int:
-    """What has left this host so far."""
+    """Bytes that this host has sent so far."""
     return sum(link["bytes_out"] for link in communicator.stats()["links"])

@@ -1,1 +1,1 @@
-"""What ``pagerank.py`` and ``wordcount.py`` share: they compare places to combine pairs by key."""
+"""Parts of ``pagerank.py`` and ``wordcount.py``, which compare places to combine pairs by key."""

@@ -1,4 +1,4 @@
-"""What ``--parallel`` says: how the ranks are divided among the kinds of parallelism."""
+"""The value of ``--parallel``: how kinds of parallelism divide the ranks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a training leaves behind: figures as JSON, and a picture of them."""
+"""The record of a training: figures as JSON, and a picture of them."""
 
 from __future__ import annotations
 

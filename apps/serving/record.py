@@ -1,4 +1,4 @@
-"""What serving with the pool was like: as JSON, a picture and a table."""
+"""The record of serving with the pool: as JSON, a picture and a table."""
 
 from __future__ import annotations
 

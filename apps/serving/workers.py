@@ -1,4 +1,4 @@
-"""What prefill workers and decode workers do."""
+"""Prefill workers and decode workers."""
 
 from __future__ import annotations
 

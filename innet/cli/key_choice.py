@@ -84,7 +84,7 @@ class Trust:
 
 
 def trust_of(anchor: str | None, policy: str) -> Trust | None:
-    """What ``--anchor`` and ``--policy`` choose; ``None`` without an anchor."""
+    """The trust that ``--anchor`` and ``--policy`` select; ``None`` without an anchor."""
     if anchor is None:
         return None
     from innet.security.trust import KeyStore, Policy

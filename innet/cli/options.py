@@ -279,7 +279,7 @@ class TopologyOptions(LinkOptions):
 
 @dataclass(frozen=True)
 class HostOptions(OptionGroup):
-    """What is within hosts, in place of the topology's."""
+    """Options that replace the topology's settings within hosts."""
 
     workers_per_host: Annotated[
         int | None,

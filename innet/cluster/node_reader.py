@@ -25,7 +25,7 @@ _PHASE_S = 0.25
 
 @dataclass(frozen=True)
 class NodeReadings:
-    """What nodes answered.
+    """The answers of nodes.
 
     Attributes:
         nodes: by name, the status.

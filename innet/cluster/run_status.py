@@ -105,7 +105,7 @@ class RunReader:
         )
 
     def _overview(self, record: RunRecord) -> Overview:
-        """What the controller says; nothing without one, or when it does not answer."""
+        """The controller's overview; empty without a controller, or when it does not answer."""
         path = record.run_dir / CONTROLLER_SOCKET_NAME
         if record.is_stale or not path.exists():
             return Overview()

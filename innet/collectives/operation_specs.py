@@ -1,4 +1,4 @@
-"""What an operation asks of the node: the array that it publishes, and those that it fetches."""
+"""The requests of an operation to its node: the array to publish, and those to fetch."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MOST_ROUNDS = 8
 def publication_and_fetches(
     operation: Operation[Any], seq: int, room: SegmentRoom, call: str, earlier_calls: str
 ) -> tuple[_core.PublicationSpec | None, list[_core.FetchSpec]]:
-    """What an operation publishes and fetches under a sequence number.
+    """The publication and the fetches of an operation under a sequence number.
 
     Args:
         operation: the operation.

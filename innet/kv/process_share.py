@@ -1,4 +1,4 @@
-"""What the parts of a process share: an attachment to a network, or a member of a pool."""
+"""Values that the parts of a process share, such as its attachment and its member of a pool."""
 
 from __future__ import annotations
 

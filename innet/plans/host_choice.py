@@ -191,7 +191,7 @@ class _Racks:
         return round(self._use_of_host(rack), 2)  # hosts with several links are their own racks
 
     def _use(self, node: str) -> float:
-        """What others use of a node and its links: of the processor, and of the fullest link."""
+        """The use of a node's processor and of its fullest link by others."""
         if self._load.is_empty:
             return 0.0
         if node not in self._uses:

@@ -1,4 +1,4 @@
-"""What others use of a network: of each link, node and switch, and which ranks are late.
+"""The load of others on a network: on each link, node and switch; and which ranks are late.
 
 The estimates of :class:`~innet.plans.cost.CostModel` count on what is left. Where others fill a
 link or a processor, a plan still gets a little: :data:`LEAST_SHARE`.
@@ -19,7 +19,7 @@ LEAST_SHARE = 0.05
 
 
 class Load(BaseModel):
-    """What others use of a network. Immutable; all ranks of a group are given the same."""
+    """The load of others on a network. Immutable, and equal on all ranks of a group."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 

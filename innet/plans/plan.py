@@ -370,7 +370,7 @@ class Plan:
 
     @cached_property
     def _known_below(self) -> dict[str, dict[Interval, str]]:
-        """What :meth:`_operands_below` has found."""
+        """Cached results of :meth:`_operands_below`."""
         return {}
 
     @cached_property

@@ -76,7 +76,7 @@ class InnetConfig(TorchConfig):
 
     @property
     def backend_cls(self) -> type[Backend]:
-        """What Ray calls when workers have started, and before they end."""
+        """The class that Ray calls after workers have started, and before they end."""
         return _InnetBackend
 
     @property

@@ -91,7 +91,7 @@ def plan(
 
 @dataclass(frozen=True, slots=True)
 class _Where:
-    """What is planned for: a topology, and the load of the network that is up."""
+    """The topology that a plan is for, and the load of the running network."""
 
     topology: Topology
     measured: MeasuredLoad

@@ -31,7 +31,7 @@ _DESIGNS = "network,home,local"
 
 @dataclass(frozen=True)
 class TraceOptions(options.OptionGroup):
-    """What is captured and recorded."""
+    """Options of captures and recordings."""
 
     panel = "Packet traces and recordings"
 

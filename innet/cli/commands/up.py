@@ -163,7 +163,7 @@ def up(
 
 @dataclass(frozen=True)
 class LaunchOptions:
-    """What commands have in common that launch a network and keep it up."""
+    """Options of commands that launch a network and keep it up."""
 
     name: str | None
     detach: bool
@@ -175,7 +175,7 @@ class LaunchOptions:
 
 
 class Service(Protocol):
-    """What runs on a network while it is up, between its entry and its exit."""
+    """A service that runs on a network while it is up, between its entry and its exit."""
 
     async def __aenter__(self) -> Self: ...
 

@@ -47,7 +47,7 @@ class GroupRegistry:
         self._successors: dict[GroupKey, Group] = {}
         self._gone: dict[str, str] = {}
         self.load_beside: Callable[[str], Load] = lambda _job: NO_LOAD
-        """What others than a job use of the network, for the plans of its next group."""
+        """The load of other jobs on the network, for the plans of a job's next group."""
         self._disagreements: dict[tuple[str, str], str] = {}
         """Disagreements by group and node; a node is removed once it is informed."""
         self._failed_joins: dict[tuple[str, str], GroupFailure] = {}

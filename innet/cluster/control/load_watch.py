@@ -73,7 +73,7 @@ class LoadWatch:
 
     @property
     def traffic(self) -> Traffic:
-        """What all together send on each link that is known."""
+        """The traffic of all jobs together on each known link."""
         return self._rates_bps
 
     def load(self, own: Traffic, prefix: str | None = None) -> Load:
@@ -122,7 +122,7 @@ class LoadWatch:
         return known[1]
 
     def own_traffic(self, plans: Iterable[Plan], routes: Routes) -> Traffic:
-        """What a job with these in-network plans sends, told by its ranks' own links.
+        """The traffic of a job with these in-network plans, derived from its ranks' own links.
 
         Links of hosts carry nothing but their job. The plan says what its sums send on the other
         links for each byte of that.

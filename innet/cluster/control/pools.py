@@ -53,7 +53,7 @@ class PoolRegistry:
     def __init__(self, placements: Placements) -> None:
         """``placements`` has the switches serve the pools."""
         self.share_of: Callable[[str], float] = lambda _node: 1.0
-        """What others leave of the links to a host that becomes a member."""
+        """The free share of the links to a host that becomes a member."""
         self._placements = placements
         self._pools: dict[str, _Pool] = {}
 

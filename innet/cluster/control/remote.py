@@ -115,7 +115,7 @@ class RemoteController:
         return failures
 
     def load(self) -> tuple[Load, frozenset[str]]:
-        """What all jobs use of the network, and the hosts that no path leads to."""
+        """The load of all jobs on the network, and the unreachable hosts."""
         answer = self._ask("load")
         return Load.model_validate(answer["load"]), frozenset(answer["out_of_reach"])
 

@@ -140,7 +140,7 @@ class SumMover:
         return not others and not self._counts_all
 
     def share_of(self, host: str) -> float:
-        """What is left of the links to a host and to its rack, in quarters, and at least one."""
+        """The free share of the links to a host and its rack, in quarters, and at least one."""
         load, gate = self._watch.load({}), self._routes.gate(host)
         if gate is None:
             return 1.0

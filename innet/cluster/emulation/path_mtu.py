@@ -27,7 +27,7 @@ _LONGEST_S: Final = 18.0
 _INTERVAL_S: Final = 0.05
 _USUAL_MTUS: Final = (9000, 1500, 1492, 1400, 1280, 576)
 _LARGEST_DATAGRAM_BYTES: Final = 64972
-"""What an MTU of 65000 leaves, the largest of a topology."""
+"""Largest datagram with an MTU of 65000, the largest of a topology."""
 _MAGIC: Final = b"innet path probe"
 _PROBE: Final = struct.Struct("!16sIII")
 """Magic, the link's number, the sender's own limit, the largest probe that it has received."""
@@ -44,7 +44,7 @@ _ICMP_ERRORS: Final = frozenset(
     {errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EMSGSIZE}
     | {errno.EHOSTDOWN, errno.ENOPROTOOPT, errno.EPROTO, errno.EACCES, errno.EOPNOTSUPP}
 )
-"""What the kernel reports once on a connected socket, for example when a firewall rejects."""
+"""Errors that the kernel reports once on a connected socket, as after a firewall's rejection."""
 
 
 def forbid_fragments(link: socket.socket) -> None:

@@ -35,7 +35,7 @@ _ADDED_BYTE: Final = 2.0
 def network_costs(
     topology: Topology, mode: Mode, settings: Settings, speed: MachineSpeed
 ) -> ProcessorCosts:
-    """What work costs on the nodes of ``topology``, which all run on machines like this one.
+    """The costs of work on the nodes of ``topology``, which all run on machines like this one.
 
     It depends on nothing else, so that whoever computes it gets the same on one machine.
     """

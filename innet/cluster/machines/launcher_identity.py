@@ -127,7 +127,7 @@ class LauncherIdentity(BaseModel):
             ) from error
 
     def token_file(self, addresses: Iterable[str]) -> TokenFile:
-        """What machines need to join a launcher at these addresses."""
+        """The token file for joining a launcher at these addresses."""
         return TokenFile(
             network=self.network,
             addresses=tuple(addresses),

@@ -183,7 +183,7 @@ class MachineListener:
         return self._admission.missing
 
     def token_file(self, addresses: Sequence[str] | None = None) -> TokenFile:
-        """What machines need to join.
+        """The token file with which machines join.
 
         Args:
             addresses: where they reach the launcher, as ``HOST:PORT``; by default all addresses of

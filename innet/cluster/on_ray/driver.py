@@ -54,7 +54,7 @@ _CLIENT: Final = "ray://"
 _CLIENT_PORT: Final = 10001
 _NOT_ADMITTED: Final = "its authentication token is missing or incorrect"
 _LATE_SERVER: Final = "Initialization failure from server"
-"""What a client server says when the process that it starts for a client is late."""
+"""Message of a client server when the process that it starts for a client is late."""
 
 
 def address_of(cluster: str) -> str:
@@ -121,7 +121,7 @@ def connect_problem(address: str, error: BaseException) -> str:
 
 
 def _first_words(error: BaseException) -> str:
-    """What an error says, without what follows it."""
+    """The first sentence of an error."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [repr(error)]

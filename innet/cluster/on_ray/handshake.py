@@ -48,7 +48,7 @@ def require_server(
 
 
 def _tls_context(environment: Mapping[str, str]) -> ssl.SSLContext | None:
-    """What Ray's environment says of TLS; ``None``: not to use it.
+    """The TLS context that Ray's environment selects; ``None``: no TLS.
 
     Raises:
         EmulationError: the files that it names cannot be used.
@@ -126,7 +126,7 @@ def _tls_obstacle(connection: socket.socket, context: ssl.SSLContext, host: str)
 
 
 def _reason(error: OSError) -> str:
-    """What an error of the network or of TLS says, without its numbers."""
+    """The text of a network or TLS error, without its numbers."""
     if isinstance(error, ssl.SSLError) and error.reason:
         return error.reason.replace("_", " ").lower()
     return error.strerror or str(error)

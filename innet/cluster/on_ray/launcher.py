@@ -83,7 +83,7 @@ class RayMachines:
 
     @cached_property
     def view(self) -> ClusterView:
-        """What the cluster consists of, when it was asked first.
+        """The cluster's nodes at the first request.
 
         Raises:
             EmulationError: it cannot be reached.
@@ -206,7 +206,7 @@ class RayMachines:
 
 
 def _notice(line: str) -> Notice | None:
-    """What a line of the driver tells; ``None``: Ray has printed it."""
+    """The notice in a line of the driver; ``None``: Ray has printed the line."""
     try:
         return Notice.model_validate_json(line)
     except ValidationError:

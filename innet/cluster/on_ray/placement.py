@@ -36,7 +36,7 @@ class RayNode(BaseModel):
 
 
 class ClusterView(BaseModel):
-    """What a Ray cluster consists of.
+    """The nodes of a Ray cluster.
 
     Attributes:
         own_address: of this machine, as seen from the cluster.
@@ -198,7 +198,7 @@ def _shown_labels(labels: Labels) -> str:
 
 
 def _label_values(asked: Labels, nodes: Sequence[RayNode]) -> str:
-    """What the cluster has of the labels that are asked for."""
+    """The cluster's values of the requested labels."""
     found = []
     for key in asked:
         values = sorted({node.labels[key] for node in nodes if key in node.labels})
@@ -209,7 +209,7 @@ def _label_values(asked: Labels, nodes: Sequence[RayNode]) -> str:
 
 
 def _most(nodes: Sequence[RayNode], resources: Resources) -> str:
-    """What the nodes have at most of resources."""
+    """The largest amounts of resources that nodes have."""
     most = {name: max(n.resources.get(name, 0) for n in nodes) for name in resources}
     return f"those with its labels have at most {shown_resources(most)}"
 

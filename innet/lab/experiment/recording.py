@@ -79,7 +79,7 @@ class SimulationRecorder:
             self._take()
 
     def recording(self) -> Recording:
-        """What was recorded, in the order of its times."""
+        """The recording, in the order of its times."""
         events = [
             EventLine(time_s=event.time_s, source="simulation", kind="event", message=event.text)
             for event in self._schedule.applied

@@ -207,7 +207,7 @@ class SimulatedControl:
         self.time.at(self.time.now_s + self.network.settings.placement.interval_s, self._measure)
 
     def _readings(self) -> dict[str, NodeReading]:
-        """What each node would report: here, its links alone."""
+        """The report that each node would send, with its links only."""
         found: dict[str, NodeReading] = {}
         for (source, to), counters in self.network.link_counters().items():
             reading = found.setdefault(source, NodeReading(time_s=self.time.now_s, cpu_s=0.0))

@@ -153,7 +153,7 @@ class EventSchedule:
     def _node_actions(
         self, event: TopologyEvent
     ) -> tuple[Callable[[str], None], Callable[[str], None]]:
-        """What an event does to each node that it affects, and what ends it."""
+        """The functions that start and end an event on each affected node."""
         if event.kind == "crash":
             return self._sim.crash, self._sim.restart
         if event.kind == "pause":

@@ -62,7 +62,7 @@ class LinkPicture(_Document):
 
 
 class Picture(_Document):
-    """What does not change while a network is watched; the first line of a recording."""
+    """The unchanging part of a watched network; the first line of a recording."""
 
     format: Literal["innet recording"] = FORMAT
     version: Literal[1] = VERSION

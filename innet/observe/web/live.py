@@ -57,7 +57,7 @@ GiveCommand = Callable[[str, Command], Awaitable[CommandReply]]
 
 @dataclass
 class View:
-    """What a server shows.
+    """The content that a server shows.
 
     Attributes:
         give_command: tells a node of the run; ``None``: the page is read-only.

@@ -138,7 +138,7 @@ class _Pages:
         return response
 
     async def picture(self, request: Request) -> Response:
-        """What does not change."""
+        """The unchanging part of the network."""
         self._check_session(request)
         return Response(self._view.picture.model_dump_json(), media_type="application/json")
 

@@ -42,7 +42,7 @@ _LONGEST_TEXT = 4000
 
 @dataclass
 class _Reporter:
-    """What one node has reported, and when it arrived."""
+    """The reports of one node, and when they arrived."""
 
     feed: NodeFeed = field(default_factory=NodeFeed)
     arrived_s: float = 0.0
@@ -57,7 +57,7 @@ class _Reporter:
 
 @dataclass(frozen=True)
 class LookResult:
-    """What the doctor sees of a run of this machine.
+    """The doctor's observation of a run of this machine.
 
     Attributes:
         stopped: nodes whose process a signal holds.
@@ -256,7 +256,7 @@ def event_line(event: RunEvent) -> EventLine:
 
 
 def look_result(seen: Observation, findings: Iterable[Finding], late: Iterable[str]) -> LookResult:
-    """What two looks of the doctor say; ``late``: the nodes that others wait for."""
+    """The result of two readings of the doctor; ``late``: the nodes that others wait for."""
     status = seen.after.status
     alive = seen.after.processes
     members = {node for group in status.groups for node in group["ranks"]}
