@@ -54,6 +54,8 @@ class Engine:
         self.down_until_s = time.monotonic() + _DOWN_S
         if isinstance(error, aiohttp.ClientResponseError):
             failure = f"what it sends is not HTTP. See what listens at {self.url}"
+        elif isinstance(error, aiohttp.ServerDisconnectedError):
+            failure = "it closes the connection in place of an answer. See what it logs"
         else:
             failure = str(error) or "it accepts requests, and is silent"
         if failure != self.failure:

@@ -19,6 +19,8 @@ _MOST_BODY_BYTES = 64 << 20
 _CONNECT_S = 5.0
 FIRST_BYTE_S = 600.0
 """An answer that is not streamed begins when all of it is computed."""
+_IDLE_S = 2.0
+"""Connections that are idle for longer are not used again: engines close theirs after 5 s."""
 _QUICK_S = 5.0
 """An engine that takes longer to tokenize a prompt, or to list its models, hangs: others are
 asked."""
@@ -69,7 +71,8 @@ class Front:
         return app
 
     async def _with_session(self, app: web.Application) -> Any:
-        connector = aiohttp.TCPConnector(limit=0)  # requests queue at engines, not here
+        # Requests queue at engines, not here.
+        connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=_IDLE_S)
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S)
         async with aiohttp.ClientSession(
             connector=connector,
@@ -166,9 +169,7 @@ class Front:
                     request.method, url, data=body, headers=headers, allow_redirects=False
                 )
                 try:
-                    first = await answer.content.readany()
-                    engine.failure = ""
-                    return answer, first
+                    return answer, await answer.content.readany()
                 except BaseException:
                     answer.close()
                     raise
@@ -198,7 +199,8 @@ async def _pass_on(
                 except aiohttp.ClientError as error:
                     engine.fail(error)
                     _cut(request)
-                    break
+                    return response
+            engine.failure = ""
         return response
 
 

@@ -377,8 +377,22 @@ async def answer_garbage(reader: asyncio.StreamReader, writer: asyncio.StreamWri
     writer.close()
 
 
-async def test_an_engine_that_speaks_no_http_is_replaced(caplog: pytest.LogCaptureFixture) -> None:
-    server = await asyncio.start_server(answer_garbage, "127.0.0.1", 0)
+async def break_off(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.readuntil(b"\r\n\r\n")
+    writer.write(b"HTTP/1.1 200 OK\r\nContent-")
+    writer.close()
+
+
+@pytest.mark.parametrize(
+    ("odd_answer", "reason"),
+    [(answer_garbage, "what it sends is not HTTP"), (break_off, "it closes the connection")],
+)
+async def test_an_engine_that_speaks_no_http_is_replaced(
+    odd_answer: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]],
+    reason: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    server = await asyncio.start_server(odd_answer, "127.0.0.1", 0)
     odd = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     hold = asyncio.Event()
     hold.set()
@@ -393,7 +407,7 @@ async def test_an_engine_that_speaks_no_http_is_replaced(caplog: pytest.LogCaptu
         async with session.get(f"{url}/v1/models") as answer:
             assert answer.headers[ENGINE_HEADER] == "h1"
     [record] = caplog.records
-    assert "engine h0 does not answer" in record.getMessage()
+    assert f"engine h0 does not answer: {reason}" in record.getMessage()
 
 
 async def test_an_answer_that_breaks_off_is_incomplete_for_the_client(
@@ -413,12 +427,13 @@ async def test_an_answer_that_breaks_off_is_incomplete_for_the_client(
         served(app) as engine,
         before([engine], 60) as url,
         aiohttp.ClientSession() as session,
-        session.post(f"{url}/v1/completions", json={"prompt": [1]}) as answer,
     ):
-        assert await answer.content.readline() == b"data: 1\n"
-        with pytest.raises(aiohttp.ClientPayloadError):
-            await answer.read()
-    [record] = caplog.records
+        for _ in range(2):
+            async with session.post(f"{url}/v1/completions", json={"prompt": [1]}) as answer:
+                assert await answer.content.readline() == b"data: 1\n"
+                with pytest.raises(aiohttp.ClientPayloadError):
+                    await answer.read()
+    [record] = caplog.records  # logged once, although answers begin
     assert record.exc_info is None
     assert "engine h0 does not answer" in record.getMessage()
 
