@@ -17,6 +17,8 @@ from ruamel.yaml import YAML
 
 from tests.cluster.several_machines.machines import Program, kill, launched, star
 from tests.cluster.several_machines.recipe_site import RECIPES, Site, shown, site
+from tests.docs.command_lines import CommandLine
+from tests.docs.test_command_lines import parse
 
 pytestmark = [pytest.mark.netns]
 WORKERS = Path(__file__).parent / "workers"
@@ -247,8 +249,39 @@ async def test_a_machine_of_systemd_joins_successive_networks() -> None:
             await up.ends()
 
 
+UNITS = ("innet-node@.service", "innet-pool.service")
+
+
+def shell_lines(file: str) -> list[str]:
+    """What a recipe runs, as commands of a shell."""
+    if file in UNITS:
+        lines = (RECIPES / file).read_text().splitlines()
+        starts = [line for line in lines if line.startswith("ExecStart=")]
+        return [line.partition("=")[2].replace("/opt/innet/bin/", "") for line in starts]
+    lines = []
+    for owner in ("innet", "innet-launcher"):
+        container = container_of(owner, file)
+        hook = container.get("lifecycle", {}).get("preStop", {"exec": {"command": []}})["exec"]
+        for argv in ([*container["command"], *container["args"]], hook["command"]):
+            lines.append(argv[2] if argv[:2] == ["sh", "-c"] else shlex.join(argv))
+    return lines
+
+
+@pytest.mark.parametrize("file", [*MANIFESTS, *UNITS])
+def test_commands_of_recipes_have_options_that_exist(file: str) -> None:
+    commands = [
+        words[words.index("innet") :]
+        for line in shell_lines(file)
+        for words in CommandLine(file, 0, line, in_block=True).simple_commands()
+        if "innet" in words
+    ]
+    assert commands
+    for words in commands:
+        parse(words)
+
+
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd-analyze")
-@pytest.mark.parametrize("unit", ["innet-node@.service", "innet-pool.service"])
+@pytest.mark.parametrize("unit", UNITS)
 def test_systemd_accepts_the_unit(tmp_path: Path, unit: str) -> None:
     text = (RECIPES / unit).read_text()
     path = tmp_path / unit
