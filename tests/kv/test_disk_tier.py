@@ -272,6 +272,28 @@ def size_of(folder: Path) -> int:
     return (folder / FILE_NAME).stat().st_size
 
 
+def test_all_files_of_a_disk_fit_its_quota(tmp_path: Path) -> None:
+    quota, largest = 64 << 20, 0
+
+    class Measuring(InlineDisk):
+        async def run(self, work: Callable[[], Result]) -> Result:
+            nonlocal largest
+            done = work()
+            largest = max(largest, sum(path.stat().st_size for path in tmp_path.iterdir()))
+            return done
+
+    async def work() -> None:
+        tier = await DiskTier.open(tmp_path, quota, work=Measuring())
+        for number in range(100):
+            tier.put(str(number), block(number, 1 << 20), number)
+            if number % 20 == 19:
+                await tier.flush()
+        await tier.close()
+
+    run(work())
+    assert quota // 2 < largest <= quota
+
+
 def test_a_smaller_capacity_keeps_the_newest_blocks_that_fit_and_shrinks_the_file(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -330,7 +352,7 @@ def test_a_large_file_that_cannot_shrink_is_replaced(
         other.execute("INSERT INTO t VALUES (zeroblob(?))", (CAPACITY,))
         other.commit()
     run(filled(tmp_path, 3, CAPACITY // 2))
-    assert "is larger than its capacity, and starts empty" in caplog.text
+    assert "is larger than its capacity, and starts empty, because SQLite" in caplog.text
     assert run(whole_blocks(tmp_path, CAPACITY // 2)) == {0, 1, 2}
     assert size_of(tmp_path) < CAPACITY // 2
 

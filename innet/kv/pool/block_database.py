@@ -28,7 +28,13 @@ _OVERHEAD_BYTES = 64
 """Of a record at most, in addition to its columns' contents."""
 _LINK_BYTES = 4
 """In each page of a chain: the number of the next page."""
-_CHECKPOINT_PAGES = 1024
+_LEAST_CHECKPOINT_PAGES = 64
+_MOST_CHECKPOINT_PAGES = 1024
+_PART_OF_CHECKPOINT = 16
+"""A journal is copied into the database when it has this part of the database's pages, within
+limits."""
+_LEAST_QUOTA_BYTES: Final = 64 << 20
+"""Smaller databases do not count their journal."""
 _SHRINK_PAGES = 256
 """Moved at once, while reads wait."""
 _INCREMENTAL: Final = 2
@@ -90,6 +96,26 @@ def record_bytes(name: str, root_bytes: int, contents_bytes: int) -> int:
     return -(-payload // (PAGE_BYTES - _LINK_BYTES)) * PAGE_BYTES
 
 
+def room_bytes(quota_bytes: int) -> int:
+    """Bytes of records in a database that takes no more than a quota of a disk, with its journal.
+
+    The journal has at most twice what it copies at once. Quotas below 64 MiB do not count it.
+
+    >>> room_bytes(1 << 30) / (1 << 20)
+    987.875
+    """
+    if quota_bytes < _LEAST_QUOTA_BYTES:
+        return quota_bytes
+    pages = quota_bytes // PAGE_BYTES
+    own_pages = pages // _PAGES_IN_A_TABLE + _PAGES_OF_ITS_OWN
+    return (pages - own_pages - 2 * _checkpoint_pages(pages)) * PAGE_BYTES
+
+
+def _checkpoint_pages(pages: int) -> int:
+    part = pages // _PART_OF_CHECKPOINT
+    return max(_LEAST_CHECKPOINT_PAGES, min(part, _MOST_CHECKPOINT_PAGES))
+
+
 class WriteFailures:
     """Logs the first of several failed writes in a row."""
 
@@ -117,6 +143,7 @@ class BlockDatabase:
 
     Attributes:
         is_too_large: the file is larger than its capacity.
+        batch_bytes: of records that one call should write at most, so that the journal stays small.
     """
 
     def __init__(self, path: Path, capacity_bytes: int) -> None:
@@ -124,7 +151,8 @@ class BlockDatabase:
         Args:
             path: of the file.
             capacity_bytes: of records, see :func:`record_bytes`; the file grows to 1/256 more, and
-                a journal beside it to some MB.
+                a journal beside it to twice :attr:`batch_bytes` and one record: see
+                :func:`room_bytes`.
 
         Raises:
             KVError: another process has it open, or the file cannot be created.
@@ -132,6 +160,8 @@ class BlockDatabase:
         self._path = path
         pages = capacity_bytes // PAGE_BYTES
         self._pages = pages + pages // _PAGES_IN_A_TABLE + _PAGES_OF_ITS_OWN
+        self._checkpoint_pages = _checkpoint_pages(pages)
+        self.batch_bytes = self._checkpoint_pages * PAGE_BYTES
         self.is_too_large = False
         self._failures = WriteFailures(str(path))
         self._connection = self._opened()
@@ -255,7 +285,10 @@ class BlockDatabase:
             "%s of %d bytes is larger than its capacity, and %s",
             self._path,
             _number(connection, "page_count") * PAGE_BYTES,
-            "shrinks" if can_shrink else "starts empty",
+            "shrinks"
+            if can_shrink
+            else "starts empty, because SQLite cannot make it smaller: an earlier version of innet "
+            "or another program made it",
         )
         return can_shrink
 
@@ -275,8 +308,8 @@ class BlockDatabase:
             connection.execute("PRAGMA secure_delete = FAST")
             connection.execute("PRAGMA trusted_schema = OFF")
             connection.execute("PRAGMA cell_size_check = ON")
-            connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
-            connection.execute(f"PRAGMA journal_size_limit = {_CHECKPOINT_PAGES * PAGE_BYTES}")
+            connection.execute(f"PRAGMA wal_autocheckpoint = {self._checkpoint_pages}")
+            connection.execute(f"PRAGMA journal_size_limit = {self.batch_bytes}")
             for statement in _SCHEMA:
                 connection.execute(statement)
             # Take the process's lock, even before the first record.

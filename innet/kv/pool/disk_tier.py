@@ -13,7 +13,7 @@ from typing import Final, Protocol, TypeVar
 
 from innet.errors import KVError
 from innet.kv.eviction import DEFAULT_POLICY, PolicyName
-from innet.kv.pool.block_database import BlockDatabase, BlockRecord, record_bytes
+from innet.kv.pool.block_database import BlockDatabase, BlockRecord, record_bytes, room_bytes
 from innet.kv.pool.network import Contents, Sealed
 from innet.kv.pool.object_storage import BlockRecords, ObjectStorage, is_url
 from innet.kv.pool.tiers import BlockTier, Entry, MemoryTier
@@ -25,7 +25,6 @@ Result = TypeVar("Result")
 FILE_NAME: Final = "blocks.sqlite"
 MOST_UNWRITTEN_BYTES: Final = 64 << 20
 """Limit of pending writes; a block beyond it is not kept, unless it is the only one."""
-_BATCH_BYTES = 16 << 20
 _OBJECTS_AT_ONCE = 8
 """Reads of an object storage, which answers after many milliseconds."""
 
@@ -105,13 +104,16 @@ class DiskTier(BlockTier[_OnDisk]):
         Args:
             folder: used by this pool of this process only; with ``://`` in it, the URL of an
                 object storage.
-            capacity_bytes: of the blocks there, in whole pages of 16 KiB each.
+            capacity_bytes: of the blocks there, in whole pages of 16 KiB each; of a folder from 64
+                MiB on, of all its files.
             policy: chooses the victims; it starts without earlier uses.
             work: runs blocking calls; by default a thread.
 
         Raises:
             KVError: the folder cannot be written to, or another process uses it.
         """
+        if not is_url(folder):
+            capacity_bytes = room_bytes(capacity_bytes)
         if work is None:
             work = DiskThread(_OBJECTS_AT_ONCE if is_url(folder) else 1)
 
@@ -284,8 +286,11 @@ class DiskTier(BlockTier[_OnDisk]):
     def _take_batch(self) -> list[BlockRecord]:
         batch: list[BlockRecord] = []
         size = 0
-        while self._waiting and size < _BATCH_BYTES:
-            record = self._waiting.pop(next(iter(self._waiting)))
+        while self._waiting:
+            name = next(iter(self._waiting))
+            if batch and size + self._waiting[name].size > self._database.batch_bytes:
+                break
+            record = self._waiting.pop(name)
             batch.append(record)
             size += record.size
         return batch

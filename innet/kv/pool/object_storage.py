@@ -36,6 +36,9 @@ class BlockRecords(Protocol):
     @property
     def is_too_large(self) -> bool: ...
 
+    @property
+    def batch_bytes(self) -> int: ...
+
     def records(self) -> list[BlockRecord]: ...
 
     def read(self, row: int) -> Sealed | None: ...
@@ -91,6 +94,7 @@ class ObjectStorage:
 
     is_too_large: Final = False
     """Never: a deleted object takes no room."""
+    batch_bytes: Final = 16 << 20
 
     def __init__(self, url: str) -> None:
         """``url`` as fsspec takes it, such as ``s3://bucket/prefix``.
