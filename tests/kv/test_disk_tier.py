@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import pwd
 import resource
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -268,19 +270,48 @@ def test_what_cannot_be_a_folder_is_refused(tmp_path: Path) -> None:
         run(opened(tmp_path / "file"))
 
 
+OPENS = """
+import asyncio, sys
+from innet.errors import KVError
+from innet.kv.pool.disk_tier import DiskTier
+try:
+    asyncio.run(DiskTier.open(sys.argv[1], 1 << 20))
+except KVError as error:
+    print(error)
+"""
+CAPABILITIES = "-chown,-dac_override,-dac_read_search,-fowner"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make another user's folder")
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="there is no setpriv")
+@pytest.mark.parametrize("place", ["{}", "{}/below", "file://{}/below"])
+def test_a_folder_of_another_user_is_refused_with_the_reason(tmp_path: Path, place: str) -> None:
+    folder = tmp_path / "theirs"
+    folder.mkdir(mode=0o755)
+    os.chown(folder, pwd.getpwnam("nobody").pw_uid, -1)
+    limits = [f"--{which}={CAPABILITIES}" for which in ("bounding-set", "inh-caps")]
+    command = ["setpriv", *limits, sys.executable, "-c", OPENS, place.format(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("blocks cannot be kept in")
+    assert "permi" in done.stdout.lower()  # denied, or not permitted
+    assert list(folder.iterdir()) == []
+
+
 def size_of(folder: Path) -> int:
     return (folder / FILE_NAME).stat().st_size
 
 
 def test_all_files_of_a_disk_fit_its_quota(tmp_path: Path) -> None:
-    quota, largest = 64 << 20, 0
+    quota = 64 << 20
+    sizes = [0]
+
+    def measured(done: Result) -> Result:
+        sizes.append(sum(path.stat().st_size for path in tmp_path.iterdir()))
+        return done
 
     class Measuring(InlineDisk):
         async def run(self, work: Callable[[], Result]) -> Result:
-            nonlocal largest
-            done = work()
-            largest = max(largest, sum(path.stat().st_size for path in tmp_path.iterdir()))
-            return done
+            return measured(work())
 
     async def work() -> None:
         tier = await DiskTier.open(tmp_path, quota, work=Measuring())
@@ -291,7 +322,7 @@ def test_all_files_of_a_disk_fit_its_quota(tmp_path: Path) -> None:
         await tier.close()
 
     run(work())
-    assert quota // 2 < largest <= quota
+    assert quota // 2 < max(sizes) <= quota
 
 
 def test_a_smaller_capacity_keeps_the_newest_blocks_that_fit_and_shrinks_the_file(
