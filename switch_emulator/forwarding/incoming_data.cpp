@@ -64,8 +64,9 @@ void Node::State::on_incoming_data(FaceId face, const PacketRef& packet, bool ma
         satisfy_waiting(answer);
         return;
     }
-    if (!waiting_by_digest.empty()) on_data_named_by_digest(answer, name, *digest);
-    if (!waiting.empty()) on_untrusted_data(answer, name, job, verdict);
+    const bool is_draft = security::is_draft(*data);
+    if (!waiting_by_digest.empty() && !is_draft) on_data_named_by_digest(answer, name, *digest);
+    if (!waiting.empty() || is_draft) on_untrusted_data(answer, name, job, verdict);
 }
 
 // The entry stays pending: forged Data must not make the true Data unsolicited. For names of no
@@ -139,7 +140,7 @@ void Node::State::on_unsolicited_data(const Answer& answer) {
 }
 
 security::Verdict Node::State::verify(const Answer& answer) {
-    // Not even where its key is unknown is it for those who verify signatures themselves.
+    // A draft is invalid even where its key is unknown: others could not verify it, either.
     if (security::is_draft(answer.view)) return security::Verdict::kInvalid;
     const bool mac_waived = faces.options(answer.from).trusted && security::lacks_mac(answer.view);
     if (mac_waived) answer.packet.set_mac_due();

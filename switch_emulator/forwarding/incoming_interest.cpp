@@ -24,6 +24,12 @@ bool is_in_circles(const IncomingInterest& interest, const tables::PitEntry& ent
     return false;
 }
 
+/// Whether a draft may answer it: its sender forwards neither the Interest nor the draft.
+bool accepts_draft(const IncomingInterest& interest) {
+    return interest.view.accepts_draft() &&
+           (!is_network(interest.face) || interest.view.hop_limit() == 1);
+}
+
 }  // namespace
 
 void Node::State::on_incoming_interest(FaceId face, const PacketRef& packet,
@@ -124,9 +130,9 @@ void Node::State::on_pending_interest(const IncomingInterest& interest, tables::
     }
     const tables::Way way = entry.way_of(interest.view);
     entry.several_ways |= way != tables::kFirstWay;
-    // What its first Interests would be answered with is not for this one.
-    const bool wants_signature = entry.accepts_draft && !interest.view.accepts_draft();
-    entry.accepts_draft &= interest.view.accepts_draft();
+    // The application would answer the earlier Interests with a draft, which is not for this one.
+    const bool wants_signature = entry.accepts_draft && !accepts_draft(interest);
+    entry.accepts_draft &= accepts_draft(interest);
     const bool retransmits = wants_signature || opens_another_way(interest, entry, way) ||
                              must_retransmit(interest, entry, found.own, way);
     tables::InRecord& record = put_in_record(interest, entry, found, way);
@@ -297,7 +303,7 @@ tables::PitEntry* Node::State::insert_entry(const IncomingInterest& interest) {
     if (entry == nullptr) return nullptr;
     if (!strategy_table.empty()) entry->strategy = strategy_table.number_for(interest.name);
     entry->interest_nonce = *interest.view.nonce();
-    entry->accepts_draft = interest.view.accepts_draft();
+    entry->accepts_draft = accepts_draft(interest);
     put_in_record(interest, *entry, {}, tables::kFirstWay);
     pit.timers().schedule(*entry, entry->expiry, interest.now);
     return entry;

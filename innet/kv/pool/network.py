@@ -38,7 +38,8 @@ class Sealed:
 
     Attributes:
         contents: its bytes.
-        root: its root manifest: a Data packet, signed by the tenant's key.
+        root: its root manifest, a Data packet: signed by the tenant's key, or a draft, which its
+            holders sign once somebody needs that.
     """
 
     contents: Contents
@@ -181,7 +182,7 @@ class BlockNetwork(Protocol):
             name: of a block or of a request.
             source: a node.
             timeout_s: until the fetch ends.
-            attached: blocks that this node publishes, whose signed roots may go with a request.
+            attached: blocks that this node publishes, whose roots may go with a request.
 
         Returns:
             The block, or why it did not arrive.

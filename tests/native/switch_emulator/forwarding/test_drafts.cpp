@@ -104,6 +104,18 @@ TEST_CASE("a node forwards and caches no draft, whether it knows the key or not"
     }
 }
 
+TEST_CASE("a node forwards and caches no draft that is requested by its digest, either") {
+    Star star;
+    const PacketRef draft = star.root(true);
+    wire::Name full = name(kRoot);
+    full.append(wire::kImplicitSha256Digest, security::Sha256().digest(draft.bytes()));
+    star.receive_interest(0, full.view().to_uri(), 1, {.accepts_draft = true});
+    star.receive(kUpstream, draft);
+    CHECK(star.sent(0).empty());
+    CHECK(star.node.counters().invalid_signature == 1);
+    CHECK(star.node.counters().cache_entries == 0);
+}
+
 TEST_CASE("while a neighbour fetches the block, too, a member takes the signed root alone") {
     Star member;
     member.application.vouches = true;
@@ -138,6 +150,20 @@ TEST_CASE("a draft that is published is sent only where all that wait accept it"
             REQUIRE(sent.size() == 1);
             CHECK(sent[0].is_draft == all_accept);
         }
+    }
+}
+
+TEST_CASE("a draft is not for an Interest that may have been forwarded") {
+    Star home;
+    home.have_block();
+    home.receive_interest(0, kRoot, 1, {.accepts_draft = true, .hop_limit = 1});
+    const std::size_t asked = home.application.asked_for_network.size();
+    home.receive_interest(1, kRoot, 2, {.accepts_draft = true, .hop_limit = 5});
+    CHECK(home.application.asked_for_network.size() == asked + 1);
+    home.node.put_data(RequesterId::kApplication, home.root(true), false);
+    home.node.run_pending(home.now);
+    for (const FaceId face : {FaceId{0}, FaceId{1}}) {
+        CHECK(std::ranges::none_of(home.sent(face), &Sent::is_draft));
     }
 }
 
