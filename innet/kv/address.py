@@ -134,15 +134,17 @@ class LastingAttachment:
             waiting = list(self._users)
         told = ""
         while waiting and not self._has_left.is_set() and self._losses == number:
+            user = waiting.pop(0)
             try:
-                waiting[0].on_network_back()
+                user.on_network_back()
             except InnetError as error:
+                with self._lock:
+                    if user not in self._users:
+                        continue  # it has left its pool meanwhile
                 if told != (told := str(error)):
                     _log.warning("cannot join a pool of %s again yet: %s", self._network, error)
-                waiting.append(waiting.pop(0))
+                waiting.append(user)
                 self._has_left.wait(_PAUSE_S)
-            else:
-                waiting.pop(0)
         if not waiting:
             _log.warning("this process has joined network %s again", self._network)
 

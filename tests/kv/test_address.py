@@ -97,3 +97,36 @@ def test_members_of_a_process_share_its_attachment(monkeypatch: pytest.MonkeyPat
     network_use.enter("lab")
     network_use.leave()
     assert calls == ["attach prod", "detach", "attach lab", "detach"]
+
+
+def test_a_member_that_is_closed_while_the_network_comes_back_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls: list[str] = []
+
+    class Worker:
+        def close(self) -> None:
+            calls.append("the worker of before ends")
+
+    class Closing:
+        """Is closed while the network is lost."""
+
+        def on_network_lost(self) -> None:
+            pass
+
+        def on_network_back(self) -> None:
+            calls.append("back")
+            if len(calls) == 1:
+                attachment.unwatch(self)
+            if len(calls) > 3:
+                attachment.close()
+            raise KVError("it is closed")
+
+    monkeypatch.setattr(address, "_PAUSE_S", 0.0)
+    monkeypatch.setattr(address, "attach", lambda *_, **_options: None)
+    monkeypatch.setattr(address, "detach", lambda: None)
+    monkeypatch.setattr(address, "reattach", lambda *_: Worker())
+    attachment = address.LastingAttachment("prod")
+    attachment.watch(Closing())
+    attachment._on_lost()
+    assert calls == ["back", "the worker of before ends"]
