@@ -172,7 +172,10 @@ def _kernel_table(status: RunStatus) -> FittedTable:
 def _jobs_and_groups(status: RunStatus) -> list[RenderableType]:
     parts: list[RenderableType] = []
     if status.jobs:
-        parts += [_jobs_table(status), _job_parts_table(status)]
+        parts.append(_jobs_table(status))
+        slots = _job_parts_table(status)
+        if slots.row_count:  # pools have none
+            parts.append(slots)
     if status.groups:
         parts.append(_groups_table(status))
     if status.pools:

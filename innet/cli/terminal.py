@@ -89,6 +89,11 @@ class FittedTable:
         self._less_important = less_important
         self._rows: list[Sequence[RenderableType]] = []
 
+    @property
+    def row_count(self) -> int:
+        """How many rows it has."""
+        return len(self._rows)
+
     def add_row(self, *cells: RenderableType) -> None:
         """Cells of the first columns; a :class:`str` is never broken."""
         self._rows.append(cells)

@@ -334,6 +334,7 @@ class SessionRanks:
         for process in self._session.network.processes.processes:
             if process.spec.argv == tuple(self._command):
                 await kill(process)
+        self.job.cancel()  # its ranks may not have started yet
         await asyncio.gather(self.job, return_exceptions=True)
 
 

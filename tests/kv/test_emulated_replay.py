@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from innet.lab.experiment.emulated_replay import replay_on_network
 from innet.lab.experiment.run import RunResult, Task, run_task
 from innet.lab.experiment.sweep import make_tasks
+from innet.lab.harness import SessionRanks
 from innet.lab.workload import load_workload
 from innet.node.node_config import NODE_VARIABLE
 from innet.topology import load_topology
@@ -73,6 +75,26 @@ async def test_an_interrupted_replay_reports_its_results_so_far(tmp_path: Path) 
     result = await replaying
     assert result.interrupted
     assert len(result.jobs[0].spans_s) == 3
+
+
+async def test_an_interrupt_while_workers_start_does_not_wait_for_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("innet.lab.experiment.emulated_replay.EXIT_S", 1e6)
+    started = asyncio.Event()
+    start = SessionRanks.start
+
+    async def start_and_tell(ranks: SessionRanks, *arguments: Any) -> None:
+        await start(ranks, *arguments)
+        started.set()
+
+    monkeypatch.setattr(SessionRanks, "start", start_and_tell)
+    task = task_of(tmp_path, 1200)
+    replaying = asyncio.ensure_future(replay_on_network(task, "local", silent, lambda *_: None))
+    await started.wait()
+    replaying.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await replaying
 
 
 @pytest.mark.faults

@@ -181,7 +181,8 @@ def leave(network: str | None, host: str, say: Callable[[str], object]) -> None:
         if set().union(*_members(controller).values()).intersection(seats.values()) == {seat}:
             raise KVError(
                 f"{host} has the last member of {record.run_id}, so no other can take its blocks. "
-                f"End the pool, which writes them to the disk: innet down {record.run_id}"
+                f"End the pool, which writes them to its disk if it has one: innet down "
+                f"{record.run_id}"
             )
         for process in here:
             process.identity.send_signal(LEAVE)
