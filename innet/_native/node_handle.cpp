@@ -136,6 +136,35 @@ OperationId NodeHandle::publish_object(const wire::Name& name, ReadableBytes byt
     return id;
 }
 
+std::pair<OperationId, std::vector<ObjectBuffer>> NodeHandle::publish_objects(
+    const std::vector<std::string>& names, const std::vector<ReadableBytes>& data,
+    const SigningKey& key, std::size_t max_packet_bytes, bool draft) {
+    if (names.empty() || names.size() != data.size()) {
+        throw nb::value_error("expected as many names as data, and at least one");
+    }
+    std::vector<ObjectSpec> specs;
+    std::vector<ObjectBuffer> roots;
+    std::vector<nb::object> owners;
+    for (const wire::Name& name : names_from_uris(names)) {
+        const ReadableBytes& bytes = data[specs.size()];
+        const auto memory = std::make_shared<ObjectMemory>();
+        memory->claim();
+        specs.push_back({name, {bytes.data(), bytes.size()}, max_packet_bytes});
+        specs.back().root_into = memory;
+        specs.back().draft = draft;
+        owners.push_back(nb::cast(bytes));
+        specs.back().lent = lent_.lend(owners.back());
+        roots.push_back({memory, nb::none()});
+    }
+    const OperationId id = begin(
+        std::move(owners),
+        [specs = std::move(specs), signer = object_signer(key)](Engine& engine, auto operation) {
+            engine.endpoint.publish_objects(operation, specs, signer);
+        },
+        true);
+    return {id, std::move(roots)};
+}
+
 std::shared_ptr<security::Signer> NodeHandle::object_signer(const SigningKey& key) {
     const auto known =
         std::ranges::find(object_signers_, key, &decltype(object_signers_)::value_type::first);
@@ -581,6 +610,10 @@ void bind_objects_of(nb::class_<NodeHandle>& node) {
              "data, which must not change until the object is withdrawn. draft: signs the root "
              "once somebody needs that, if it has a tag. deferred: starts with the next "
              "operation, or when a queue flushes this one.")
+        .def("publish_objects", &NodeHandle::publish_objects, "names"_a, "data"_a, "key"_a,
+             "max_packet_bytes"_a, "draft"_a = false,
+             "publish_object of several, lent and deferred, as one operation; also an ObjectBuffer "
+             "for the root of each.")
         .def("publish_sealed_object", &NodeHandle::publish_sealed_object, "name"_a, "data"_a,
              "root"_a, "max_packet_bytes"_a = kMaxPacketBytes,
              "Publishes bytes under a root manifest that was signed earlier; ends as untrusted "

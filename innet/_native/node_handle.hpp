@@ -61,6 +61,10 @@ class NodeHandle {
     OperationId publish_object(const wire::Name& name, ReadableBytes bytes, const SigningKey& key,
                                std::size_t max_packet_bytes, const ObjectBuffer* root_into,
                                bool lend, bool draft, bool deferred);
+    /// Publishes lent data, deferred, as one operation; also a buffer with the root of each object.
+    std::pair<OperationId, std::vector<ObjectBuffer>> publish_objects(
+        const std::vector<std::string>& names, const std::vector<ReadableBytes>& data,
+        const SigningKey& key, std::size_t max_packet_bytes, bool draft);
     OperationId fetch_object(const wire::Name& name, const wire::Name& hint,
                              const wire::Name& signer, nanobind::handle_t<ObjectBuffer> into,
                              double timeout_s, bool may_be_absent);

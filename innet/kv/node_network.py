@@ -217,25 +217,35 @@ class NodeBlockNetwork:
 
     def publish(self, name: str, contents: Contents) -> asyncio.Future[Sealed]:
         """See :meth:`BlockNetwork.publish`; it has begun when this returns."""
-        signed = _core.ObjectBuffer()
-        try:
-            operation = self._open_node().publish_object(
-                _core.Name(name),
+        return self._publish([name], [contents], lambda blocks: blocks[0])
+
+    def publish_together(
+        self, names: Sequence[str], contents: Sequence[Contents]
+    ) -> asyncio.Future[Sequence[Sealed]]:
+        """See :meth:`BlockNetwork.publish_together`; all have begun when this returns."""
+        return self._publish(names, contents, lambda blocks: blocks)
+
+    def _publish(
+        self,
+        names: Sequence[str],
+        contents: Sequence[Contents],
+        convert: Callable[[Sequence[Sealed]], Result],
+    ) -> asyncio.Future[Result]:
+        with self._running() as node:
+            operation, signed = node.publish_objects(
+                names,
                 contents,
                 self._signing_key,
                 self._packet_bytes,
-                signed,
-                lend=True,
                 draft=not self._neighbours.isdisjoint(self._known),
-                deferred=True,
             )
-        except RuntimeError as error:
-            raise self._stopped(error) from error
 
-        def published(status: int, detail: str) -> Sealed:
-            if not _is_published(name, status, detail):
-                raise KVError(f"{name} cannot be signed: {detail}")
-            return Sealed(contents, signed.root())
+        def published(status: int, detail: str) -> Result:
+            if not _is_published(names[0], status, detail):
+                raise KVError(f"{names[0]} cannot be signed: {detail}")
+            return convert(
+                [Sealed(its, root.root()) for its, root in zip(contents, signed, strict=True)]
+            )
 
         return self._operations.result_of(operation, published, batched=True)
 

@@ -67,6 +67,11 @@ class ReplaceableNetwork:
     def publish(self, name: str, contents: Contents) -> Awaitable[Sealed]:
         return self._network.publish(name, contents)
 
+    def publish_together(
+        self, names: Sequence[str], contents: Sequence[Contents]
+    ) -> Awaitable[Sequence[Sealed]]:
+        return self._network.publish_together(names, contents)
+
     def publish_sealed(self, name: str, block: Sealed) -> Awaitable[Sealed | None]:
         return self._network.publish_sealed(name, block)
 

@@ -152,6 +152,11 @@ class FakeNetwork:
         self._serve(name, block)
         return block
 
+    async def publish_together(
+        self, names: Sequence[str], contents: Sequence[Contents]
+    ) -> list[Sealed]:
+        return [await self.publish(*block) for block in zip(names, contents, strict=True)]
+
     async def publish_sealed(self, name: str, block: Sealed) -> Sealed | None:
         self._require_open()
         await asyncio.sleep(0)

@@ -174,6 +174,38 @@ def test_a_name_stands_for_one_block(run, tenant):
     run(program)
 
 
+def test_blocks_published_together_are_those_published_alone(run, tenant):
+    names = [block_name(tenant, number) for number in range(20)]
+
+    async def program(networks: Networks) -> None:
+        blocks = [contents(number, 1 + 5000 * number) for number in range(20)]
+        together = await networks["h0"].publish_together(names, blocks)
+        fetched = await networks["h1"].fetch_together(names, "h0", TIMEOUT_S)
+        for name, block, own, got in zip(names, blocks, together, fetched, strict=True):
+            assert isinstance(got, Sealed)
+            assert np.array_equal(got.contents, block)
+            alone = await networks["h2"].publish(name, block)
+            assert own.root == got.root == alone.root
+
+    run(program)
+
+
+def test_a_name_that_is_taken_fails_a_group_whose_other_blocks_are_served(run, tenant):
+    names = [block_name(tenant, number) for number in range(3)]
+
+    async def program(networks: Networks) -> None:
+        await networks["h0"].publish(names[1], contents(7))
+        blocks = [contents(number) for number in range(3)]
+        with pytest.raises(KVError, match="published already"):
+            await networks["h0"].publish_together(names, blocks)
+        for number, right in ((0, 0), (1, 7), (2, 2)):
+            got = await networks["h1"].fetch(names[number], "h0", TIMEOUT_S)
+            assert isinstance(got, Sealed)
+            assert np.array_equal(got.contents, contents(right))
+
+    run(program)
+
+
 def test_what_is_not_there_is_absent_at_once(run, sim, tenant):
     async def program(networks: Networks) -> None:
         assert await networks["h1"].probe(block_name(tenant), "h0", TIMEOUT_S) is Cause.ABSENT

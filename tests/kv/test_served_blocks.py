@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from tests.kv.fake_network import FakeFabric, run
 from tests.kv.pools import contents, key
 
 NAME = key(1).name
+OTHER = key(2).name
 
 
 def test_a_block_is_served_until_the_last_lets_go_of_it() -> None:
@@ -91,8 +94,7 @@ def test_who_waits_when_all_is_closed_is_told_so_and_is_not_cancelled() -> None:
     async def work() -> None:
         fabric = FakeFabric({"h0": 1})
         served_blocks = ServedBlocks(fabric.network("h0"))
-        signing = served_blocks.start_signing(NAME, contents(1))
-        assert signing is not None
+        signing = served_blocks.start_signing([(NAME, contents(1))])[NAME]
         waiting = [served_blocks.published(signing), served_blocks.sign(NAME, contents(1))]
         given_up, *others = map(asyncio.ensure_future, (served_blocks.published(signing), *waiting))
         await asyncio.sleep(0)
@@ -117,7 +119,30 @@ def test_nothing_is_served_that_is_begun_after_the_close() -> None:
         with pytest.raises(KVError, match="closed"):
             await served_blocks.add(NAME, block)
         with pytest.raises(KVError, match="closed"):
-            served_blocks.start_signing(NAME, contents(1))
+            served_blocks.start_signing([(NAME, contents(1))])
         assert not fabric.nodes["h0"].serves
+
+    run(work())
+
+
+def test_blocks_that_are_signed_together_are_held_and_freed_one_by_one() -> None:
+    async def work() -> None:
+        fabric = FakeFabric({"h0": 1})
+        served_blocks = ServedBlocks(fabric.network("h0"))
+        first, second = contents(1), contents(2)
+        is_left = weakref.ref(second)
+        signing = served_blocks.start_signing([(NAME, first), (OTHER, second), (NAME, second)])
+        assert list(signing) == [NAME, OTHER]
+        assert served_blocks.start_signing([(OTHER, first)]) == {}
+        held = await served_blocks.published(signing[NAME])
+        assert held is not None
+        assert np.array_equal(held.contents, first)
+        served_blocks.hold(NAME)
+        served_blocks.release(NAME, OTHER)
+        assert set(fabric.nodes["h0"].serves) == {NAME}
+        del second, signing
+        await asyncio.sleep(0)  # until then, this task has the result that it has awaited
+        gc.collect()
+        assert is_left() is None
 
     run(work())

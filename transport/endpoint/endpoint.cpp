@@ -327,6 +327,11 @@ void Endpoint::publish_object(OperationId id, const ObjectSpec& spec,
     state_->objects.publish(id, spec, std::move(root_signer));
 }
 
+void Endpoint::publish_objects(OperationId id, std::span<const ObjectSpec> specs,
+                               const std::shared_ptr<security::Signer>& root_signer) {
+    state_->objects.publish_all(id, specs, root_signer);
+}
+
 void Endpoint::withdraw_object(const wire::Name& object) { state_->objects.withdraw(object); }
 
 void Endpoint::publish_sealed_object(OperationId id, const SealedObjectSpec& spec,

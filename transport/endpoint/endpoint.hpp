@@ -171,6 +171,9 @@ class Endpoint final : public Application {
     /// registered prefix ends it at once with kAborted.
     void publish_object(OperationId id, const ObjectSpec& spec,
                         std::shared_ptr<security::Signer> root_signer);
+    /// As `ObjectPublisher::publish_all`.
+    void publish_objects(OperationId id, std::span<const ObjectSpec> specs,
+                         const std::shared_ptr<security::Signer>& root_signer);
     /// Publishes under a root manifest that was signed earlier, by a key that `keyring` trusts with
     /// the name: ends with kUntrusted when bytes, name or signature do not match.
     void publish_sealed_object(OperationId id, const SealedObjectSpec& spec,

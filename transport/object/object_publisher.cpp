@@ -87,7 +87,7 @@ void ObjectPublisher::publish(OperationId id, const ObjectSpec& spec,
     const auto cut = ObjectCut::of(spec, *root_signer, virtual_scale_);
     if (!why && !cut) why = too_large(spec);
     if (why) {
-        completions_.push_back({id, OperationStatus::kAborted, std::move(*why)});
+        complete(id, OperationStatus::kAborted, std::move(*why));
         return;
     }
     start(id,
@@ -95,10 +95,32 @@ void ObjectPublisher::publish(OperationId id, const ObjectSpec& spec,
                                               std::move(root_signer), tagger_of(spec.name.view())));
 }
 
+void ObjectPublisher::publish_all(OperationId id, std::span<const ObjectSpec> specs,
+                                  const std::shared_ptr<security::Signer>& root_signer) {
+    groups_[id] = {.left = specs.size(), .completion = {.id = id, .detail = {}}};
+    for (const ObjectSpec& spec : specs) publish(id, spec, root_signer);
+}
+
+void ObjectPublisher::complete(OperationId id, OperationStatus status, std::string detail) {
+    const auto found = groups_.find(id);
+    if (found == groups_.end()) {
+        completions_.push_back({id, status, std::move(detail)});
+        return;
+    }
+    Group& group = found->second;
+    if (group.completion.status == OperationStatus::kDone) {
+        group.completion.status = status;
+        group.completion.detail = std::move(detail);
+    }
+    if (--group.left > 0) return;
+    completions_.push_back(std::move(group.completion));
+    groups_.erase(found);
+}
+
 void ObjectPublisher::publish_sealed(OperationId id, const SealedObjectSpec& spec,
                                      const security::Keyring& keyring) {
     if (auto why = refusal(spec.object.name.view())) {
-        completions_.push_back({id, OperationStatus::kAborted, std::move(*why)});
+        complete(id, OperationStatus::kAborted, std::move(*why));
         return;
     }
     forget_kept(spec.object.name.view());
@@ -106,8 +128,8 @@ void ObjectPublisher::publish_sealed(OperationId id, const SealedObjectSpec& spe
     const ObjectPrefix& prefix = *prefixes_.longest_of(spec.object.name.view());
     auto seal = ObjectSeal::verified(spec, keyring, prefix, pool_, why);
     if (!seal) {
-        completions_.push_back({id, OperationStatus::kUntrusted,
-                                spec.object.name.view().to_uri() + ": " + std::move(why)});
+        complete(id, OperationStatus::kUntrusted,
+                 spec.object.name.view().to_uri() + ": " + std::move(why));
         return;
     }
     start(id, std::make_unique<ObjectPublication>(spec.object, std::move(*seal), virtual_scale_,
@@ -166,7 +188,7 @@ void ObjectPublisher::finish_slice(const ObjectPublication* object) {
         case ObjectPublication::Progress::kComplete:
             publishing_names_.erase(next->object->name().hash());
             offer(next->object->take());
-            completions_.push_back({next->id, OperationStatus::kDone, {}});
+            complete(next->id, OperationStatus::kDone, {});
             publishing_.erase(next);
     }
 }
@@ -193,7 +215,7 @@ void ObjectPublisher::offer(std::unique_ptr<PublishedObject> object) {
 void ObjectPublisher::end(std::deque<Publishing>::iterator ended, OperationStatus status,
                           std::string detail) {
     const std::unique_ptr<ObjectPublication> object = std::move(ended->object);
-    completions_.push_back({ended->id, status, std::move(detail)});
+    complete(ended->id, status, std::move(detail));
     publishing_names_.erase(object->name().hash());
     publishing_.erase(ended);
     // Under a refusing prefix, Interests stay pending only because of this publication.
@@ -299,9 +321,11 @@ PacketRef ObjectPublisher::root_of(const wire::Name& object) const {
 
 bool ObjectPublisher::cancel(OperationId id) {
     if (requested_.cancel(id)) return true;
-    const auto found = std::ranges::find(publishing_, id, &Publishing::id);
-    if (found == publishing_.end()) return false;
-    end(found, OperationStatus::kCancelled, "cancelled");
+    const auto next = [&] { return std::ranges::find(publishing_, id, &Publishing::id); };
+    if (next() == publishing_.end()) return false;
+    for (auto one = next(); one != publishing_.end(); one = next()) {
+        end(one, OperationStatus::kCancelled, "cancelled");
+    }
     return true;
 }
 

@@ -61,6 +61,10 @@ class ObjectPublisher {
     /// Starts publishing; `advance` ends it, or this call does when the spec is wrong.
     void publish(OperationId id, const ObjectSpec& spec,
                  std::shared_ptr<security::Signer> root_signer);
+    /// Starts publishing several objects as one operation. It ends when all have ended, with the
+    /// status of the first that failed.
+    void publish_all(OperationId id, std::span<const ObjectSpec> specs,
+                     const std::shared_ptr<security::Signer>& root_signer);
     /// Publishes under a root that was signed earlier: ends with kUntrusted when bytes, name or
     /// signature do not match.
     void publish_sealed(OperationId id, const SealedObjectSpec& spec,
@@ -97,7 +101,7 @@ class ObjectPublisher {
     /// The root manifest of a published object, which may be a draft, or an empty packet.
     PacketRef root_of(const wire::Name& object) const;
 
-    /// Ends a publication or a watch; false when there is none of that id.
+    /// Ends publications or a watch; false when there is none of that id.
     bool cancel(OperationId id);
     /// Aborts the incomplete publications under `prefix`; an empty prefix also ends the
     /// watches.
@@ -137,6 +141,11 @@ class ObjectPublisher {
         OperationId id = 0;
         std::unique_ptr<ObjectPublication> object;
     };
+    /// Objects that are published by one operation.
+    struct Group {
+        std::size_t left = 0;  ///< not ended
+        OperationCompletion completion;
+    };
 
     std::deque<Publishing>::iterator next_publication();
     /// Cuts the next segments of one object, and of further short ones while the hasher has lanes
@@ -151,6 +160,8 @@ class ObjectPublisher {
     void start(OperationId id, std::unique_ptr<ObjectPublication> object);
     void end_under(const wire::Name& prefix, OperationStatus status, const std::string& detail);
     void end(std::deque<Publishing>::iterator ended, OperationStatus status, std::string detail);
+    /// Completes the operation, once all of its objects have ended.
+    void complete(OperationId id, OperationStatus status, std::string detail);
     /// Marks a kept, unadopted object as replaced.
     void forget_kept(wire::NameView object);
     void drop(wire::NameView object);
@@ -174,6 +185,7 @@ class ObjectPublisher {
     RequestHandler* request_handler_ = nullptr;
     AwaitedObjects awaited_;
     RequestedObjects requested_;
+    std::unordered_map<OperationId, Group> groups_;
     std::vector<OperationCompletion> completions_;
     std::uint64_t segments_served_ = 0;
     std::uint64_t retained_bytes_ = 0;

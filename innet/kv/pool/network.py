@@ -151,6 +151,15 @@ class BlockNetwork(Protocol):
             KVError: this node has published that name already, or the network is closed.
         """
 
+    def publish_together(
+        self, names: Sequence[str], contents: Sequence[Contents]
+    ) -> Awaitable[Sequence[Sealed]]:
+        """:meth:`publish` several blocks; it ends when all have ended.
+
+        Raises:
+            KVError: one of them cannot be published; the others may be.
+        """
+
     def publish_sealed(self, name: str, block: Sealed) -> Awaitable[Sealed | None]:
         """Serve a block that another node signed.
 

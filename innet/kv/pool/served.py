@@ -4,17 +4,47 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from innet.errors import KVError
 from innet.kv.pool.network import BlockNetwork, Contents, Sealed
 from innet.kv.pool.waiting import wait_to_end
 
 
-@dataclass
-class _Publication:
-    publishing: asyncio.Future[Sealed | None]
-    holders: int
+@dataclass(slots=True)
+class Publication:
+    """A block that is served, or being published.
+
+    Attributes:
+        publishing: ends with the block, or with those that were published together; ``None``: it
+            has ended.
+        place: of the block among those; ``None``: it is the only one.
+        block: the block, once it is served.
+        holders: parts of this node that hold it.
+    """
+
+    publishing: asyncio.Future[Any] | None = None
+    place: int | None = None
+    block: Sealed | None = None
+    holders: int = 1
+
+    def settle(self) -> bool:
+        """Whether the publication has ended; it forgets the blocks that were published with it.
+
+        Raises:
+            KVError: the block cannot be published.
+            CancelledError: the pool closes.
+        """
+        if self.publishing is None:
+            return True
+        if not self.publishing.done():
+            return False
+        ended = self.publishing.result()
+        self.block = ended if self.place is None else ended[self.place]
+        self.publishing = None
+        return True
 
 
 class ServedBlocks:
@@ -25,7 +55,7 @@ class ServedBlocks:
 
     def __init__(self, network: BlockNetwork) -> None:
         self._network = network
-        self._publications: dict[str, _Publication] = {}
+        self._publications: dict[str, Publication] = {}
         self._expected: set[str] = set()
         self._is_closed = False
 
@@ -37,33 +67,52 @@ class ServedBlocks:
                 return held
             await asyncio.sleep(0)  # until the others release the damaged block, too
 
-    def start_signing(self, name: str, contents: Contents) -> asyncio.Future[Sealed | None] | None:
-        """Start to sign and serve a block, and hold it; ``None``: its name is served already.
+    def start_signing(self, blocks: Sequence[tuple[str, Contents]]) -> dict[str, Publication]:
+        """Start to sign and serve blocks together, and hold them, except those whose names are
+        served already.
 
-        Its requesters wait from now on.
+        Their requesters wait from now on.
         """
-        if name in self._publications:
-            return None
-        return self._begin(name, lambda: self._network.publish(name, contents)).publishing
+        self._require_open()
+        new: dict[str, Contents] = {}
+        for name, contents in blocks:
+            if name not in self._publications:
+                new.setdefault(name, contents)
+        if not new:
+            return {}
+        together = self._network.publish_together(tuple(new), tuple(new.values()))
+        publishing = asyncio.ensure_future(together)
+        started = {name: Publication(publishing, place) for place, name in enumerate(new)}
+        self._publications |= started
+        return started
 
-    async def published(self, publishing: asyncio.Future[Sealed | None]) -> Sealed | None:
+    async def published(self, publication: Publication) -> Sealed | None:
         """The block that is being published; cancelling one waiter does not affect the others.
 
         Raises:
             KVError: the block cannot be published, or the pool closes meanwhile.
         """
+        publishing = publication.publishing
         try:
-            return publishing.result() if publishing.done() else await asyncio.shield(publishing)
+            if not publication.settle():
+                assert publishing is not None
+                await asyncio.shield(publishing)
+                publication.settle()
+            return publication.block
         except asyncio.CancelledError:
             task = asyncio.current_task()
-            if not publishing.cancelled() or (task is not None and task.cancelling()):
+            if (
+                publishing is None
+                or not publishing.cancelled()
+                or (task is not None and task.cancelling())
+            ):
                 raise
             raise _closed() from None
 
     async def wait_until_signed(self, name: str) -> None:
         """Wait until nothing is being signed under a name, even if this is cancelled meanwhile."""
         publication = self._publications.get(name)
-        if publication is not None:
+        if publication is not None and publication.publishing is not None:
             await wait_to_end(publication.publishing)
 
     async def add(self, name: str, block: Sealed) -> Sealed | None:
@@ -86,6 +135,7 @@ class ServedBlocks:
                 on_damage()
 
         publication = self._begin(name, lambda: self._network.publish_sealed(name, block))
+        assert publication.publishing is not None
         publication.publishing.add_done_callback(ended)
         return True
 
@@ -93,9 +143,7 @@ class ServedBlocks:
         """Hold a block that the network serves on its own; false: its name is served already."""
         if name in self._publications:
             return False
-        served: asyncio.Future[Sealed | None] = asyncio.get_running_loop().create_future()
-        served.set_result(block)
-        self._publications[name] = _Publication(served, holders=1)
+        self._publications[name] = Publication(block=block)
         self._network.adopt(name)
         return True
 
@@ -129,12 +177,11 @@ class ServedBlocks:
     def serve_again(self) -> None:
         """Serve what others hold or expect, over a network that has replaced the one before."""
         for name, publication in self._publications.items():
-            served = publication.publishing
-            if served.done() and not served.cancelled() and served.exception() is None:
-                block = served.result()
-                if block is not None:
-                    again = self._network.publish_sealed(name, block)
+            with suppress(KVError, asyncio.CancelledError):
+                if publication.settle() and publication.block is not None:
+                    again = self._network.publish_sealed(name, publication.block)
                     publication.publishing = asyncio.ensure_future(again)
+                    publication.place = None
         for name in self._expected - set(self._publications):
             self._network.expect(name)
 
@@ -142,17 +189,21 @@ class ServedBlocks:
         """Stop serving; callers that wait for a publication receive an error."""
         self._is_closed = True
         for name, publication in self._publications.items():
-            publication.publishing.cancel()
+            if publication.publishing is not None:
+                publication.publishing.cancel()
             self._network.withdraw(name)
         for name in self._expected - set(self._publications):
             self._network.withdraw(name)
         self._publications.clear()
         self._expected.clear()
 
-    def _begin(self, name: str, publish: Callable[[], Awaitable[Sealed | None]]) -> _Publication:
+    def _require_open(self) -> None:
         if self._is_closed:
             raise _closed()
-        publication = _Publication(asyncio.ensure_future(publish()), holders=1)
+
+    def _begin(self, name: str, publish: Callable[[], Awaitable[Sealed | None]]) -> Publication:
+        self._require_open()
+        publication = Publication(asyncio.ensure_future(publish()))
         self._publications[name] = publication
         return publication
 
@@ -166,7 +217,7 @@ class ServedBlocks:
             publication.holders += 1
         held = None
         try:
-            held = await self.published(publication.publishing)
+            held = await self.published(publication)
         finally:
             if held is None:
                 self.release(name)
@@ -178,7 +229,8 @@ class ServedBlocks:
         if publication is None:  # after close, nothing is held
             return False
         publication.holders -= 1
-        if publication.publishing.done():
+        publishing = publication.publishing
+        if publishing is None or publishing.done():
             return self._is_over(name, publication)
 
         # A publication in progress cannot be withdrawn, but another part may hold it meanwhile.
@@ -186,12 +238,14 @@ class ServedBlocks:
             if self._is_over(name, publication):
                 self._end_serving([name])
 
-        publication.publishing.add_done_callback(ended)
+        publishing.add_done_callback(ended)
         return False
 
-    def _is_over(self, name: str, publication: _Publication) -> bool:
+    def _is_over(self, name: str, publication: Publication) -> bool:
         """Whether nobody holds a publication, which is then forgotten."""
         if publication.holders or self._publications.get(name) is not publication:
+            with suppress(KVError, asyncio.CancelledError):
+                publication.settle()
             return False
         del self._publications[name]
         return True

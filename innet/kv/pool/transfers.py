@@ -12,6 +12,7 @@ from innet.kv.pool.home import Home
 from innet.kv.pool.network import Cause, Contents, Sealed
 from innet.kv.pool.pool_node import PoolNode
 from innet.kv.pool.requests import Note, kind_of
+from innet.kv.pool.served import Publication
 from innet.kv.pool.statistics import Place
 from innet.kv.pool.store import Tier
 from innet.kv.pool.waiting import BLOCKS_OF_REQUEST, SingleFlight, gather, now_s
@@ -323,25 +324,31 @@ class BlockTransfers:
     async def _put(self, blocks: Sequence[NewBlock], together: int) -> list[list[Cause | None]]:
         served = self._node.served
         names = [key.name for key, _, _ in blocks]
-        held: list[tuple[str, Sealed | asyncio.Future[Sealed | None]]] = []
+        signing = self._start_signing(names, blocks)
+        held = list(signing)
+        offered: list[Sealed | Publication] = []
         try:
             for name, (_, contents, _) in zip(names, blocks, strict=True):
-                signing = self._start_signing(name, contents)
-                held.append((name, signing or await self._seal(name, contents)))
-            if self._defers and (told := await self._note_homes(held[0][1], blocks[0])) is not None:
+                publication = signing.pop(name, None)
+                if publication is None:
+                    offered.append(await self._seal(name, contents))
+                    held.append(name)
+                else:
+                    offered.append(publication)
+            if self._defers and (told := await self._note_homes(offered[0], blocks[0])) is not None:
                 return [told]
             # Homes fetch the blocks while they are signed.
             ends = await self._keep_at_homes(blocks, together)
-            for (name, sealed), new, its_ends in zip(held, blocks, ends, strict=True):
+            for name, sealed, new, its_ends in zip(names, offered, blocks, ends, strict=True):
                 block = sealed if isinstance(sealed, Sealed) else await served.published(sealed)
                 if block is not None and self._keeps:
                     await self._keep_here(name, block, new, its_ends)
             return ends
         finally:
-            served.release(*(name for name, _ in held))
+            served.release(*held)
 
     async def _note_homes(
-        self, sealed: Sealed | asyncio.Future[Sealed | None], new: NewBlock
+        self, sealed: Sealed | Publication, new: NewBlock
     ) -> list[Cause | None] | None:
         """Keep a block here, and tell its homes its producer; ``None``: there is no room here."""
         (key, _, depth), node = new, self._node
@@ -388,10 +395,18 @@ class BlockTransfers:
         if node.store.tier(name) is None:
             node.local.put(name, block, depth)
 
-    def _start_signing(self, name: str, contents: Contents) -> asyncio.Future[Sealed | None] | None:
-        if self._defers or (self._keeps and self._home.has(name)):
-            return None
-        return self._node.served.start_signing(name, contents)
+    def _start_signing(
+        self, names: Sequence[str], blocks: Sequence[NewBlock]
+    ) -> dict[str, Publication]:
+        """Start to sign blocks that this node does not have."""
+        if self._defers:
+            return {}
+        new = [
+            (name, contents)
+            for name, (_, contents, _) in zip(names, blocks, strict=True)
+            if not (self._keeps and self._home.has(name))
+        ]
+        return self._node.served.start_signing(new)
 
     async def _seal(self, name: str, contents: Contents) -> Sealed:
         """The block that is served under ``name`` from now on.
