@@ -59,7 +59,8 @@ struct Member : ObjectHost {
     }
 
     void publish(const Bytes& bytes, bool draft = true) {
-        ObjectSpec spec{kBlock, bytes, kPacketBytes};
+        published = bytes;
+        ObjectSpec spec{kBlock, published, kPacketBytes};
         spec.draft = draft;
         endpoint.publish_object(1, spec, key_of("t"));
     }
@@ -76,6 +77,8 @@ struct Member : ObjectHost {
         while (completion(2) == nullptr) endpoint.on_timer(now);
         return completion(2)->status;
     }
+
+    Bytes published;  ///< read until the publication ends
 
     Bytes root() { return bytes_of(endpoint.object_root(kBlock)); }
     Bytes root_for(const wire::InterestFields& interest) {
