@@ -13,7 +13,8 @@ from innet.errors import KVError
 from innet.kv.names import BlockKey
 from innet.kv.pool.network import BlockNetwork, Cause, Sealed
 from innet.kv.pool.requests import Action, Answer, Keep, kind_of, request_name
-from innet.kv.pool.waiting import BLOCKS_OF_REQUEST, GivenUp, gather, now_s
+from innet.kv.pool.waiting import GivenUp, gather, now_s
+from innet.kv.pool.window import BLOCKS_OF_REQUEST
 
 Result = TypeVar("Result")
 

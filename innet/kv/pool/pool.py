@@ -26,7 +26,8 @@ from innet.kv.pool.store import Tier
 from innet.kv.pool.tiered_store import TieredStore
 from innet.kv.pool.tiers import MemoryTier
 from innet.kv.pool.transfers import BlockTransfers, Found, NewBlock
-from innet.kv.pool.waiting import BLOCKS_OF_REQUEST, count_to_gap, gather, now_s, wait_to_end
+from innet.kv.pool.waiting import count_to_gap, gather, now_s, wait_to_end
+from innet.kv.pool.window import BLOCKS_OF_REQUEST
 from innet.node.messages import tenant_prefix
 
 Result = TypeVar("Result")

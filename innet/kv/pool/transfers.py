@@ -15,7 +15,8 @@ from innet.kv.pool.requests import Note, kind_of
 from innet.kv.pool.served import Publication
 from innet.kv.pool.statistics import Place
 from innet.kv.pool.store import Tier
-from innet.kv.pool.waiting import BLOCKS_OF_REQUEST, SingleFlight, gather, now_s
+from innet.kv.pool.waiting import SingleFlight, gather, now_s
+from innet.kv.pool.window import BLOCKS_OF_REQUEST
 
 _LOCAL: Final = {
     Tier.MEMORY: Place.LOCAL_MEMORY,

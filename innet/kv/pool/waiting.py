@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
 from enum import Enum, auto
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
 Result = TypeVar("Result")
@@ -13,10 +13,6 @@ Item = TypeVar("Item")
 
 Progress = Callable[[int, int], None]
 """Called on the pool's thread with the number of finished blocks and the total."""
-
-BLOCKS_OF_REQUEST: Final = 4
-"""A request is for 1 MiB of blocks, or for so many blocks if these are more. Blocks that are put
-one by one share requests for so many, because few may be in flight."""
 
 
 def now_s() -> float:

@@ -8,12 +8,13 @@ from collections import deque
 from collections.abc import Hashable, Iterable
 from typing import Final
 
-from innet.kv.pool.waiting import BLOCKS_OF_REQUEST
-
 _PLACES_OF_BLOCK: Final = 4
 _PLACE_BYTES: Final = 256 << 10
 """A block of 1 MiB takes four places of a :class:`BlockWindow`; a larger one takes no more."""
 _REQUEST_BYTES: Final = 1 << 20
+BLOCKS_OF_REQUEST: Final = 4
+"""One request is for so many bytes of blocks, or for so many blocks if these are more. Blocks that
+are put one by one share requests for so many, because few may be in flight."""
 _MOST_FAMILIES: Final = 1024
 
 
