@@ -27,6 +27,7 @@ _REQUEST_GRACE_S: Final = 1.0
 _CLIENT_S: Final = 60.0
 """For a client to send a request, or to read some of an answer."""
 _MOST_HEAD_BYTES: Final = 64 << 10
+"""Of a head, and of what follows a body."""
 _MOST_PIPELINED: Final = 64
 _HEAD_TOO_LARGE: Final = (
     b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
@@ -44,7 +45,7 @@ class _Connection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._since_s = self.loop.time()
-        self._is_blocked = self._is_in_head = False
+        self._is_blocked = self._is_in_message = False
         self._head_bytes = 0
         if len(self.connections) > _MOST_CONNECTIONS:
             others = (each for each in self.connections if each is not self)
@@ -53,23 +54,25 @@ class _Connection(HttpToolsProtocol):
                 min(waiting, key=lambda each: each._since_s)._cut()
 
     def data_received(self, data: bytes) -> None:
-        was_in_head = self._is_in_head
+        self._head_bytes += len(data)  # none of it if a head begins here, or bytes of a body come
         super().data_received(data)
-        if was_in_head and self._is_in_head:
-            self._head_bytes += len(data)
-            if self._head_bytes > _MOST_HEAD_BYTES:
-                self.transport.write(_HEAD_TOO_LARGE)
-                self.transport.close()
+        if self._is_in_message and self._head_bytes > _MOST_HEAD_BYTES:
+            self.transport.write(_HEAD_TOO_LARGE)
+            self.transport.close()
         if len(self.pipeline) > _MOST_PIPELINED:
             self._cut()
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self._is_in_head, self._head_bytes = True, 0
+        self._is_in_message, self._head_bytes = True, 0
 
-    def on_headers_complete(self) -> None:
-        self._is_in_head = False
-        super().on_headers_complete()
+    def on_body(self, body: bytes) -> None:
+        self._head_bytes = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._is_in_message = False
+        super().on_message_complete()
 
     def on_response_complete(self) -> None:
         self._since_s = self.loop.time()

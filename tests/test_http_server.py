@@ -13,6 +13,7 @@ from starlette.types import Receive, Scope, Send
 from innet.http_server import serving_http
 
 GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+CHUNKED = b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
 UNFINISHED = {
     "no request": b"",
     "a part of a head": GET[:-2],
@@ -135,9 +136,10 @@ async def test_a_client_that_does_not_read_is_cut(monkeypatch: pytest.MonkeyPatc
         writer.close()
 
 
-async def test_a_head_without_end_is_refused() -> None:
+@pytest.mark.parametrize("beginning", [GET[:-2] + b"X-A: ", CHUNKED + b"0\r\nX-A: "])
+async def test_a_head_or_trailer_without_end_is_refused(beginning: bytes) -> None:
     async with site() as there:
-        reader, writer = await there.connect(GET[:-2] + b"X-A: ")
+        reader, writer = await there.connect(beginning)
         try:
             for _ in range(100):
                 writer.write(b"a" * (64 << 10))
@@ -148,6 +150,17 @@ async def test_a_head_without_end_is_refused() -> None:
         assert not answer or answer.startswith(b"HTTP/1.1 431 ")
         assert writer.is_closing() or reader.at_eof() or reader.exception()
         assert await there.status() == 200
+
+
+async def test_a_body_in_small_chunks_is_no_head_without_end() -> None:
+    async with site() as there:
+        reader, writer = await there.connect(CHUNKED)
+        for _ in range(20):
+            writer.write(b"5\r\nhello\r\n" * 4000)
+            await writer.drain()
+        writer.write(b"0\r\nX-A: 1\r\n\r\n")
+        assert (await reader.readline()).split()[1] == b"200"
+        writer.close()
 
 
 @pytest.mark.parametrize(("requests", "answers"), [(32, 32), (5000, 0)])
