@@ -266,6 +266,21 @@ async def test_members_that_join_later_are_followed(
         assert directory.index.blocks("h0") == 2
 
 
+async def test_a_search_for_members_that_fails_is_logged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("innet.kv.events.service._DISCOVERY_S", 0.0)
+    searched = asyncio.Event()
+
+    def discover() -> list[Stream]:
+        searched.set()
+        raise OSError("no run directory")
+
+    async with following(PoolDirectory(), [], discover):
+        await searched.wait()
+    assert "members that join from now on are not followed: no run directory" in caplog.text
+
+
 async def test_an_address_that_cannot_be_followed_is_refused(tmp_path: Path) -> None:
     stream = Stream("h0", Endpoints.of(f"ipc://{tmp_path}/{'a' * 200}"))
     with pytest.raises(KVError, match="events of h0 cannot be followed at ipc://"):
@@ -339,6 +354,9 @@ async def test_invalid_requests_are_refused() -> None:
             status, answer = await ask("/v1/locate", body)
             assert status == 400
             assert answer["error"]
+        many = json.dumps({"prompts": [[1]], "members": ["h0"] * 70_000})
+        _, answer = await ask("/v1/locate", many)
+        assert "70000 members: name at most 65536" in answer["error"]
         assert (await ask("/v1/locate"))[0] == 405
 
 

@@ -181,6 +181,8 @@ class PoolDirectory:
         if request.prompts is request.packed is UNSET:
             raise KVError("the request has no prompts: give `prompts` or `packed`")
         count, members = len(prompts) + len(packed), len(request.members or self.index.members)
+        if members > _MOST_HOLDINGS:
+            raise KVError(f"the request has {members} members: name at most {_MOST_HOLDINGS}")
         if count * max(1, members) > _MOST_HOLDINGS:
             raise KVError(
                 f"the request has {count} prompts for {members} members: send at most "
@@ -247,7 +249,8 @@ async def following(
     def follow(stream: Stream) -> None:
         followers[stream] = StreamFollower(stream, context, directory.apply)
         tasks.append(asyncio.create_task(followers[stream].run()))
-        tasks[-1].add_done_callback(functools.partial(_log_failure, stream.name))
+        what = f"{stream.name} is not followed, and its blocks are not known"
+        tasks[-1].add_done_callback(functools.partial(_log_failure, what))
 
     async def follow_more() -> None:
         while True:
@@ -267,6 +270,8 @@ async def following(
             if task.done():  # it follows until it is cancelled, so it has failed
                 task.result()
         tasks.append(asyncio.create_task(follow_more()))
+        what = "members that join from now on are not followed"
+        tasks[-1].add_done_callback(functools.partial(_log_failure, what))
         yield [each.stream.name for each in first if not each.is_replayed]
     finally:
         works = [replayed, *tasks]
@@ -276,9 +281,9 @@ async def following(
         context.destroy(linger=0)
 
 
-def _log_failure(name: str, task: asyncio.Task[None]) -> None:
+def _log_failure(what: str, task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
-        _log.error("%s is not followed, and its blocks are not known: %s", name, error)
+        _log.error("%s: %s", what, error)
 
 
 @asynccontextmanager
