@@ -302,6 +302,7 @@ async def _index(sources: _Sources, port: int, events: str) -> None:
     async with contextlib.AsyncExitStack() as stack:
         if pool is not None:
             bound = await stack.enter_async_context(publishing(pool, Endpoints.of(events)))
+            stack.callback(pool.clear)
             say(f"events of the pool: {bound.events}, replays: {bound.replay}")
         await stack.enter_async_context(following(directory, sources.streams, sources.discover))
         address = await stack.enter_async_context(serving(directory, port))

@@ -106,6 +106,7 @@ class PoolMember(LoopThread):
         super().__init__(f"the pool of tenant {options.tenant}")
         self._stack = AsyncExitStack()
         self._membership = AsyncExitStack()
+        self._publication = AsyncExitStack()
         """Leaves the network of now."""
         self._open_network = open_network
         self._leaving = threading.Lock()
@@ -250,7 +251,9 @@ class PoolMember(LoopThread):
                 from innet.kv.events.source import BlockEvents
 
                 self.events = BlockEvents(self.node, options.model_name)
+                self._stack.push_async_callback(self._publication.aclose)
                 await self._publish(self.events)
+                self._stack.callback(self.events.clear)
                 self.blocks.watch(self.events.on_tier)
         except BaseException:
             await self._stack.aclose()
@@ -269,7 +272,7 @@ class PoolMember(LoopThread):
         if address == RUN_EVENTS:
             path = event_socket(current_worker().config.control_socket, self.tenant)
             address, replay = f"ipc://{path}", ""
-        self.event_endpoints = await self._stack.enter_async_context(
+        self.event_endpoints = await self._publication.enter_async_context(
             publishing(events, Endpoints.of(address, replay))
         )
 
@@ -301,7 +304,8 @@ class PoolMember(LoopThread):
         self.node = network.node
         self.blocks.serve_again()
         if self.events is not None and self._options.events == RUN_EVENTS:
-            await self._publish(self.events)  # in the run directory of now
+            await self._publication.aclose()  # it may have had the path of the next one
+            await self._publish(self.events)
         await before.aclose()
 
     async def _open_stores(self, opened: AsyncExitStack) -> tuple[TieredStore, TieredStore]:

@@ -443,7 +443,7 @@ async def test_a_pools_blocks_are_published_with_vllms_hashes(member: PoolMember
                     removed.update(event.hashes)
 
 
-async def test_live_batches_arrive_and_the_end_clears_all(tmp_path: Path) -> None:
+async def test_live_batches_arrive_also_what_is_pending_at_the_end(tmp_path: Path) -> None:
     events = BlockEvents("h0")
     family = BlockFamily("a1b2", "00ff", "raw", 0, 1)
     async with consuming_live(events, tmp_path) as consumer:
@@ -452,6 +452,7 @@ async def test_live_batches_arrive_and_the_end_clears_all(tmp_path: Path) -> Non
         assert topic == b"kv@h0@00ff"
         while BlocksStored((0,)) not in batch.events:
             _, _, batch = await consumer.next()
+        events.clear()
     assert (await consumer.next())[2].events == (AllCleared(),)
     consumer.close()
 

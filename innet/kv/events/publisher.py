@@ -53,13 +53,10 @@ class Publishable(Protocol):
     def streams(self) -> dict[bytes, EventLog]:
         """By topic."""
 
-    def clear(self) -> None:
-        """Clear all blocks."""
-
 
 @asynccontextmanager
 async def publishing(events: Publishable, endpoints: Endpoints) -> AsyncIterator[Endpoints]:
-    """Publish until the block ends, and yield the bound addresses.
+    """Publish until the block ends, also what is pending then, and yield the bound addresses.
 
     Raises:
         KVError: an address cannot be bound.
@@ -72,7 +69,6 @@ async def publishing(events: Publishable, endpoints: Endpoints) -> AsyncIterator
         try:
             yield bound
         finally:
-            events.clear()
             publisher.flush()
             events.on_pending = lambda: None
             replays.cancel()
