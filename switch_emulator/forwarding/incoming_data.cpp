@@ -53,8 +53,9 @@ void Node::State::on_incoming_data(FaceId face, const PacketRef& packet, bool ma
     if (digest) data->set_implicit_digest(*digest);
     const Answer answer{packet, *data, face, marked, now};
     if (waiting.empty() && waiting_by_digest.empty()) return on_unsolicited_data(answer);
-    if (application_vouches_for(*data)) {
-        INNET_LOG(kForwarding, "the application knows the manifest's digest");
+    const bool is_vouched_for = application_vouches_for(*data);
+    if (is_vouched_for && waiting_by_digest.empty() && !passes_through()) {
+        INNET_LOG(kForwarding, "the application vouches for it");
         return satisfy_waiting(answer);
     }
     const security::Verdict verdict = verify(answer);
@@ -66,7 +67,11 @@ void Node::State::on_incoming_data(FaceId face, const PacketRef& packet, bool ma
     }
     const bool is_draft = security::is_draft(*data);
     if (!waiting_by_digest.empty() && !is_draft) on_data_named_by_digest(answer, name, *digest);
-    if (!waiting.empty() || is_draft) on_untrusted_data(answer, name, job, verdict);
+    if (is_vouched_for && data->content_type() != wire::ContentType::kManifest) {
+        for (tables::PitEntry* entry : waiting) satisfy(*entry, answer, Recipients::kLocalOnly);
+    } else if (!waiting.empty() || is_draft) {
+        on_untrusted_data(answer, name, job, verdict);
+    }
 }
 
 // The entry stays pending: forged Data must not make the true Data unsolicited. For names of no
@@ -202,11 +207,13 @@ std::optional<security::Sha256Digest> Node::State::collect_waiting(
     return digest;
 }
 
-// Data for this node alone needs no signature when the application vouches for it; Data that this
-// node forwards does.
+// Data for this node's application needs no signature when that vouches for it; Data that this node
+// forwards does.
 bool Node::State::application_vouches_for(const wire::DataView& data) {
-    return data.content_type() == wire::ContentType::kManifest && application != nullptr &&
-           waiting_by_digest.empty() && !passes_through() && application->vouches_for(data);
+    const bool may_be_proven = data.content_type() == wire::ContentType::kManifest ||
+                               data.signature_type() == wire::SignatureType::kNull;
+    return may_be_proven && application != nullptr && !waiting.empty() &&
+           application->vouches_for(data);
 }
 
 // Data for this node alone (operands, results of its application) must not evict Data that other
@@ -216,7 +223,8 @@ bool Node::State::passes_through() const {
 }
 
 void Node::State::satisfy(tables::PitEntry& entry, const Answer& answer, Recipients recipients) {
-    if (security::is_draft(answer.view) && entry.has_network_requester() && !entry.accepts_draft) {
+    if (recipients != Recipients::kLocalOnly && security::is_draft(answer.view) &&
+        entry.has_network_requester() && !entry.accepts_draft) {
         INNET_LOG(kForwarding, "a draft is not for all that wait");
         return;
     }
@@ -227,8 +235,9 @@ void Node::State::satisfy(tables::PitEntry& entry, const Answer& answer, Recipie
     for (const tables::InRecord& record : entry.in_records()) {
         if (record.expiry <= answer.now || record.face == answer.from) continue;
         if (is_network(record.face)) {
+            if (recipients == Recipients::kLocalOnly) continue;
             sender.send_data(record.face, record.token.view(), answer.packet, answer.marked);
-        } else if (recipients == Recipients::kEveryone) {
+        } else if (recipients != Recipients::kNetworkOnly) {
             requester(record.face).on_data(answer.view, answer.packet, answer.marked, answer.now);
         }
     }
@@ -237,6 +246,12 @@ void Node::State::satisfy(tables::PitEntry& entry, const Answer& answer, Recipie
         pit.erase_in_records_if(
             entry, [](const tables::InRecord& record) { return is_network(record.face); });
         if (entry.reflexive_route != nullptr) remove_reflexive_route(entry);
+        if (!entry.in_records().empty()) return;
+    }
+    if (recipients == Recipients::kLocalOnly) {
+        // Requesters of other nodes wait for Data that they can verify.
+        pit.erase_in_records_if(
+            entry, [](const tables::InRecord& record) { return !is_network(record.face); });
         if (!entry.in_records().empty()) return;
     }
     INNET_LOG(kForwarding, "satisfies " << entry.key.name.to_uri());

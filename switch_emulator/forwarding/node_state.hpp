@@ -61,7 +61,7 @@ struct Answer {
     TimePoint now;
 };
 
-enum class Recipients : std::uint8_t { kEveryone, kNetworkOnly };
+enum class Recipients : std::uint8_t { kEveryone, kNetworkOnly, kLocalOnly };
 
 struct Node::State final : strategies::StrategyActions {
     State(Node& node, NodeOptions node_options, PacketPool& packet_pool,

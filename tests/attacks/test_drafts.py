@@ -10,6 +10,7 @@ import pytest
 from innet._native import _core
 from innet.kv.tenant import Tenant
 from innet.observe.packets.layers import interest
+from innet.observe.packets.outline import Outline
 from innet.security.trust import tlv
 from innet.tlv_numbers import TlvType
 from tests.attacks.outsider import Neighbour, NodeAmongStrangers
@@ -20,6 +21,7 @@ BLOCK = f"{TENANT.prefix}/00ff/raw/0-1/abcd"
 ROOT = f"{BLOCK}/32=manifest/seg=0"
 CONTENTS = np.arange(5000, dtype=np.uint8)
 PACKET_BYTES = 1400
+SEGMENTS = 4
 TIMEOUT_S = 20.0
 ZEROS = bytes(64)
 
@@ -51,6 +53,26 @@ def made_by(tenant: Tenant, *, draft: bool) -> bytes:
     with NodeAmongStrangers(0) as somewhere:
         join(somewhere.node, tenant)
         return root_of(somewhere.node, tenant, draft=draft)
+
+
+def without_digests() -> list[bytes]:
+    """The root of the block, and its segments, before anybody has needed their digests."""
+    with NodeAmongStrangers(1) as somewhere:
+        join(somewhere.node)
+        [asking] = somewhere.neighbours
+        name = _core.Name(BLOCK)
+        operation = somewhere.node.publish_object(
+            name, CONTENTS, key_of(TENANT), PACKET_BYTES, lend=True, draft=True
+        )
+        assert somewhere.node.wait(operation, TIMEOUT_S) == (_core.STATUS_DONE, "")
+        segments = []
+        for segment in range(SEGMENTS):
+            asking.send(interest(f"{BLOCK}/seg={segment}", nonce=segment + 1))
+            segments.append(received(asking))
+        root = somewhere.node.object_root(name)
+        assert root is not None
+        assert bytes(32 * SEGMENTS) in bytes(root)
+        return [bytes(root), *segments]
 
 
 def accepting_draft(hop_limit: int, nonce: int) -> bytes:
@@ -134,3 +156,46 @@ def test_a_member_takes_no_draft_of_a_stranger_and_none_that_is_changed(
     neighbour.send(true)
     assert member.node.wait(operation, TIMEOUT_S) == (_core.STATUS_DONE, "")
     assert buffer.root() == true
+
+
+@pytest.mark.parametrize("asks_first", [True, False])
+@pytest.mark.parametrize("digest", ["", f"/sha256digest={'00' * 32}"])
+def test_a_stranger_that_asks_for_the_same_segments_gets_none_and_holds_up_nobody(
+    *, asks_first: bool, digest: str
+) -> None:
+    packets = {Outline.of(packet).uri: packet for packet in without_digests()}
+    with NodeAmongStrangers(2) as member:
+        join(member.node)
+        home, stranger = member.neighbours
+        member.node.add_route("/n/h1", 0)
+
+        def ask() -> None:
+            for segment in range(SEGMENTS):
+                name = f"{BLOCK}/seg={segment}{digest}"
+                nonce = segment + 1
+                stranger.send(interest(name, nonce=nonce, hints=["/n/h1"], lifetime_ms=60_000))
+            assert member.counted("pit_entries", stranger) >= SEGMENTS
+
+        def answer(wanted: Outline) -> None:
+            home.send(packets[wanted.uri.removesuffix(digest)])
+
+        if asks_first:
+            ask()
+            for _ in range(SEGMENTS):
+                answer(home.receive("interest")[0])
+            member.counted("unknown_key", home)
+        [(operation, buffer)] = member.node.fetch_objects(
+            [BLOCK],
+            _core.Name("/n/h1"),
+            _core.Name(TENANT.key_name),
+            timeout_s=TIMEOUT_S,
+            to_neighbour=True,
+        )
+        if not asks_first:
+            ask()
+        while not (ended := member.node.wait(operation, 0.0)) or ended[0] != _core.STATUS_DONE:
+            if came := home.receive_within(0.2, "interest"):
+                answer(came[0])
+        assert bytes(memoryview(buffer)) == CONTENTS.tobytes()  # type: ignore[arg-type]
+        assert [heard for heard in stranger.heard() if heard.kind == "data"] == []
+        assert member.counter("cache_entries") == 0

@@ -47,7 +47,7 @@ class Fetch {
     bool requests_root() {
         const auto stage = fetch_.next_stage();
         require(stage.has_value(), "a fetch has a stage");
-        const bool requests_root = stage->digests.empty();
+        const bool requests_root = stage->receiver != nullptr && stage->first_segment == 0;
         require(requests_root != object_.memory()->root_is_proven(),
                 "a root that is not requested is proven");
         require(stage->into.size() <= kBudgetBytes, "an object fits into the budget");

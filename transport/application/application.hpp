@@ -61,8 +61,8 @@ class Application : public Requester {
     /// packet; null: unknown. It holds for this application alone: other requesters of the digest
     /// have not verified it. Valid until the next call.
     virtual const security::Sha256Digest* told_digest(const wire::DataView&) { return nullptr; }
-    /// Whether the application accepts a requested manifest by its own knowledge, without its
-    /// signature. It holds for this application alone, too.
+    /// Whether the application accepts a requested manifest, or a segment without a signature, by
+    /// its own knowledge. It holds for this application alone, too.
     virtual bool vouches_for(const wire::DataView&) { return false; }
 };
 

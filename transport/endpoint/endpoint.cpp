@@ -498,9 +498,7 @@ const security::Sha256Digest* Endpoint::told_digest(const wire::DataView& data) 
     return state_->fetcher.digest_by_tag(data);
 }
 
-bool Endpoint::vouches_for(const wire::DataView& manifest) {
-    return state_->fetcher.vouches_for(manifest);
-}
+bool Endpoint::vouches_for(const wire::DataView& data) { return state_->fetcher.vouches_for(data); }
 
 void Endpoint::on_nack(wire::NameView name, wire::NackReason reason, TimePoint now) {
     state_->latest = now;

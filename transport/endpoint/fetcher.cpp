@@ -43,6 +43,12 @@ void place(const FetchSpec& spec, std::uint64_t segment, wire::ByteView content)
     std::memcpy(target.data(), content.data(), content.size());
 }
 
+bool has_its_tag(const FetchSpec& fetch, std::uint64_t segment, const wire::DataView& data) {
+    if (fetch.tags.empty()) return false;
+    const auto& tag = fetch.tags[static_cast<std::size_t>(segment - fetch.first_segment)];
+    return fetch.tagger->holds(security::PacketParts::of(data), tag);
+}
+
 /// Of anything else, a link has damaged the Nack's reason.
 bool may_be_absent(const OperationState& operation) {
     return operation.object && operation.object->may_be_absent();
@@ -214,6 +220,7 @@ void Fetcher::find_matches(wire::NameView tensor, std::uint64_t segment) {
 void Fetcher::on_data(const wire::DataView& data, bool marked, TimePoint now) {
     if (marked) ++counters_.marks_received;
     const auto name = SegmentName::parse(data.name());
+    const bool has_tag = has_told_tag(data);
     matches_.clear();
     if (name) find_matches(name->tensor, name->segment);
     bool expected = false;
@@ -223,7 +230,7 @@ void Fetcher::on_data(const wire::DataView& data, bool marked, TimePoint now) {
         if (target.operation == nullptr) continue;
         const RequestKey key = TargetTable::key(place, name->segment);
         Flow* flow = flow_of(target, key);
-        if (flow == nullptr || !is_named(target, name->segment, data, digest)) continue;
+        if (flow == nullptr || !is_named(target, name->segment, data, digest, has_tag)) continue;
         expected = true;
         SegmentReceiver* receiver = target.spec().receiver;
         if (receiver != nullptr && !receiver->accepts(name->segment, data)) {
@@ -251,10 +258,17 @@ void Fetcher::on_data(const wire::DataView& data, bool marked, TimePoint now) {
     if (!expected) ++counters_.unexpected_data;
 }
 
+bool Fetcher::has_told_tag(const wire::DataView& data) {
+    const std::uint8_t* const tagged = std::exchange(tagged_, nullptr);
+    return tagged == data.whole().data() && data.signature_type() == wire::SignatureType::kNull;
+}
+
 bool Fetcher::is_named(const TargetState& target, std::uint64_t segment, const wire::DataView& data,
-                       std::optional<security::Sha256Digest>& digest) {
+                       std::optional<security::Sha256Digest>& digest, bool has_tag) {
     const FetchSpec& spec = target.spec();
-    if (spec.digests.empty()) return true;
+    if (spec.digests.empty()) {
+        return spec.tags.empty() || has_tag || has_its_tag(spec, segment, data);
+    }
     const security::Sha256Digest& named = spec.digests[segment - spec.first_segment];
     if (!data.implicit_digest().empty()) return std::ranges::equal(data.implicit_digest(), named);
     if (!digest) digest = sha256_.digest(data.whole());
@@ -279,21 +293,25 @@ bool Fetcher::has_tag_for(wire::NameView name) {
 const security::Sha256Digest* Fetcher::digest_by_tag(const wire::DataView& data) {
     const auto segment = SegmentName::parse(data.name());
     const FetchSpec* fetch = segment ? tagged_fetch_of(*segment) : nullptr;
-    if (fetch == nullptr) return nullptr;
+    if (fetch == nullptr || fetch->digests.empty()) return nullptr;
     const auto place = static_cast<std::size_t>(segment->segment - fetch->first_segment);
-    const bool holds = fetch->tagger->holds(security::PacketParts::of(data), fetch->tags[place]);
-    return holds ? &fetch->digests[place] : nullptr;
+    return has_its_tag(*fetch, segment->segment, data) ? &fetch->digests[place] : nullptr;
 }
 
-bool Fetcher::vouches_for(const wire::DataView& manifest) {
-    const auto name = SegmentName::parse(manifest.name());
+bool Fetcher::vouches_for(const wire::DataView& data) {
+    tagged_ = nullptr;
+    const auto name = SegmentName::parse(data.name());
     if (!name) return false;
     find_matches(name->tensor, name->segment);
     return std::ranges::any_of(matches_, [&](std::uint32_t place) {
         const TargetState& target = targets_[place];
-        return target.operation != nullptr && target.spec().receiver != nullptr &&
-               outstanding(target, TargetTable::key(place, name->segment)) &&
-               target.spec().receiver->vouches_for(name->segment, manifest);
+        if (target.operation == nullptr) return false;
+        if (!outstanding(target, TargetTable::key(place, name->segment))) return false;
+        const FetchSpec& fetch = target.spec();
+        if (fetch.receiver != nullptr) return fetch.receiver->vouches_for(name->segment, data);
+        if (!fetch.digests.empty() || !has_its_tag(fetch, name->segment, data)) return false;
+        tagged_ = data.whole().data();
+        return true;
     });
 }
 

@@ -34,8 +34,8 @@ class Fetcher {
     const security::Sha256Digest* digest_by_tag(const wire::DataView& data);
     /// Whether a tag can prove the digest.
     bool has_tag_for(wire::NameView name);
-    /// Whether a fetch that requested this manifest accepts it without its signature.
-    bool vouches_for(const wire::DataView& manifest);
+    /// Whether a fetch that requested this manifest, or this segment, accepts it by a tag.
+    bool vouches_for(const wire::DataView& data);
     /// Operations that ended since the last call: moved to `into`, whose old content is dropped.
     void take_outcomes(std::vector<Outcome>& into);
 
@@ -83,10 +83,12 @@ class Fetcher {
     /// The flow on which `key` is outstanding, if any.
     Flow* flow_of(const TargetState& target, RequestKey key);
     bool on_own_flow(const Flow& flow) const { return &flow == &requesters_[kOwnFlow].flow; }
-    /// These are the bytes that the target names, if it names any. `digest` is that of `data`, once
-    /// it had to be known.
+    /// Whether `vouches_for` has just found that the segment has its tag.
+    bool has_told_tag(const wire::DataView& data);
+    /// These are the bytes that the target names, by digest or tag, if it names any. `digest` is
+    /// that of `data`, once it had to be known; `has_tag`: it is known to have its tag.
     bool is_named(const TargetState& target, std::uint64_t segment, const wire::DataView& data,
-                  std::optional<security::Sha256Digest>& digest);
+                  std::optional<security::Sha256Digest>& digest, bool has_tag);
     /// The fetch that waits for this segment, and has a tag for it; null: there is none.
     const FetchSpec* tagged_fetch_of(const SegmentName& name);
     /// Places the answer, or ends the operation when it is not the one expected.
@@ -126,6 +128,8 @@ class Fetcher {
     std::vector<Outcome> outcomes_;
     TurnQueue turns_;         ///< flows that may have more to send, with a `receive_credit_bytes`
     bool room_left_ = false;  ///< in windows, by operations that ended with requests outstanding
+    /// The packet of a segment that `vouches_for` has just found to have its tag, until `on_data`.
+    const std::uint8_t* tagged_ = nullptr;
     // Kept between calls for their capacity.
     std::vector<LostRequest> lost_;
     std::vector<std::uint32_t> matches_;

@@ -90,7 +90,8 @@ struct FetchSpec {
     /// accepted.
     std::span<const security::Sha256Digest> digests;
     /// Tags of the segments, likewise, and the tagger that checks them: a segment with the right
-    /// tag has the listed digest and need not be hashed. Both empty: no tags.
+    /// tag has the listed digest and need not be hashed. Without digests, segments are requested by
+    /// their plain names, and only those with the right tags are accepted. Both empty: no tags.
     std::span<const security::SegmentTag> tags;
     security::SegmentTagger* tagger = nullptr;
     SegmentReceiver* receiver = nullptr;  ///< takes the answers; `into` is not used then

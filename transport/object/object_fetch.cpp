@@ -52,7 +52,7 @@ FetchSpec ObjectFetch::segments() {
     fetch.tensor_elements = segmentation_.block_bytes;
     fetch.into = spec_.memory->bytes();
     spec_.memory->keep_digests(std::move(digests_));
-    fetch.digests = spec_.memory->digests();
+    if (!tagger_ || verifier_->has_digests()) fetch.digests = spec_.memory->digests();
     if (tagger_) {
         fetch.tagger = tagger_.get();
         fetch.tags = verifier_->tags();

@@ -16,6 +16,12 @@ enum class MissingObject : std::uint8_t {
     kRefuse,  ///< as in a cache: a Nack at once (NackReason kNoData)
 };
 
+/// The keys that complete a draft.
+struct DraftKeys {
+    std::shared_ptr<security::SegmentTagger> tagger;
+    std::shared_ptr<security::Signer> signer;
+};
+
 struct ObjectPrefix {
     std::string label;  ///< label of the producer (a rank) that Holds name as late
     MissingObject missing = MissingObject::kWait;

@@ -5,6 +5,14 @@
 
 namespace innet {
 
+namespace {
+
+/// Whoever needs the digests waits for them, and so do the packets of others: a tenth of a
+/// millisecond.
+constexpr std::size_t kMostBytesWithoutDigests = 256 * 1024;
+
+}  // namespace
+
 ObjectPublication::ObjectPublication(const ObjectSpec& spec, const ObjectCut& cut,
                                      std::uint32_t virtual_scale, PacketPool& pool,
                                      security::BatchHasher& hasher,
@@ -24,15 +32,20 @@ ObjectPublication::ObjectPublication(const ObjectSpec& spec, const ObjectCut& cu
       fan_out_(cut.fan_out),
       within_root_(cut.within_root),
       root_into_(spec.root_into) {
+    lacks_digests_ = is_draft_ && tags_segments_ && segments_.lent &&
+                     spec.bytes.size() <= kMostBytesWithoutDigests;
     segments_.digests.reserve(static_cast<std::size_t>(cut.segmentation.segments()));
 }
 
 ObjectPublication::ObjectPublication(const ObjectSpec& spec, ObjectSeal seal,
                                      std::uint32_t virtual_scale, PacketPool& pool,
                                      security::BatchHasher& hasher)
-    : ObjectPublication(spec, seal.cut(), virtual_scale, pool, hasher, seal.draft_signer()) {
+    : ObjectPublication(spec, seal.cut(), virtual_scale, pool, hasher, seal.draft_keys().signer,
+                        seal.draft_keys().tagger) {
     is_draft_ = root_signer_ != nullptr;
     seal_ = std::move(seal);
+    lacks_digests_ = !digests_are_known() && !seal_->tags().empty();
+    tags_segments_ = lacks_digests_;
 }
 
 ObjectPublication::Progress ObjectPublication::advance(std::size_t budget_bytes) {
@@ -47,7 +60,7 @@ void ObjectPublication::cut(std::size_t budget_bytes) {
     const std::size_t first = segments_.digests.size();
     std::size_t next = first;
     // A batch that leaves lanes of the hasher empty takes as long as a full one.
-    const std::size_t batch = digests_are_known() ? 1 : security::best_batch();
+    const std::size_t batch = hashes() ? security::best_batch() : 1;
     const auto is_cut_off = [&] { return (next - first) % batch != 0; };
     for (std::size_t bytes = 0; next < cut.segments() && (bytes < budget_bytes || is_cut_off());
          ++next) {
@@ -57,7 +70,7 @@ void ObjectPublication::cut(std::size_t budget_bytes) {
 }
 
 std::span<security::HashJob> ObjectPublication::to_hash() {
-    return digests_are_known() ? std::span<security::HashJob>() : jobs_;
+    return hashes() ? jobs_ : std::span<security::HashJob>();
 }
 
 ObjectPublication::Progress ObjectPublication::finish() {
@@ -93,6 +106,7 @@ void ObjectPublication::tag_from(std::size_t first) {
 }
 
 bool ObjectPublication::make_manifests() {
+    if (seal_ && lacks_digests_ && !std::ranges::equal(tags_, seal_->tags())) return false;
     security::ManifestBuilder builder(object_, fan_out_);
     const Segmentation& cut = segments_.of.segmentation();
     builder.set_extent({cut.block_bytes, cut.segment_bytes});
@@ -118,9 +132,9 @@ std::optional<std::vector<PacketRef>> ObjectPublication::build(
 }
 
 std::unique_ptr<PublishedObject> ObjectPublication::take() {
-    auto published =
-        std::make_unique<PublishedObject>(object_, std::move(manifests_), std::move(segments_),
-                                          is_draft_ ? std::move(root_signer_) : nullptr);
+    auto published = std::make_unique<PublishedObject>(
+        object_, std::move(manifests_), std::move(segments_),
+        is_draft_ ? DraftKeys{tagger_, root_signer_} : DraftKeys{});
     if (root_into_) root_into_->keep_root(published->root().bytes());
     return published;
 }

@@ -59,6 +59,7 @@ class ObjectPublication {
 
   private:
     bool digests_are_known() const { return seal_ && !seal_->segment_digests().empty(); }
+    bool hashes() const { return !digests_are_known() && !lacks_digests_; }
     /// Keeps a segment's packet, if packets are kept, and returns the hash job for its digest.
     security::HashJob cut_segment(std::uint64_t segment);
     /// Of the segments from `first` on, which are cut.
@@ -72,7 +73,8 @@ class ObjectPublication {
     std::shared_ptr<security::Signer> root_signer_;    ///< null when sealed, but by a draft
     std::shared_ptr<security::SegmentTagger> tagger_;  ///< null where nothing is tagged
     bool tags_segments_ = false;
-    bool is_draft_ = false;  ///< the root stays without its signature
+    bool is_draft_ = false;       ///< the root stays without its signature ...
+    bool lacks_digests_ = false;  ///< ... and the digests of segments, which are tagged
     std::optional<ObjectSeal> seal_;
     KeptSegments segments_;
     std::uint64_t fan_out_;

@@ -78,7 +78,8 @@ std::optional<ObjectSeal> ObjectSeal::verified(const SealedObjectSpec& spec,
     }
     seal.root_ = pool.copy_of(spec.root);
     const auto root = wire::DataView::parse(spec.root);
-    if (root && security::is_draft(*root)) seal.draft_signer_ = prefix.root_signer;
+    if (root && security::is_draft(*root)) seal.draft_keys_ = {prefix.tagger, prefix.root_signer};
+    if (seal.draft_keys_.signer && !manifest->has_digests()) seal.tags_ = manifest->tags();
     seal.listed_ = manifest->listed_by(0, 1);
     return seal;
 }

@@ -40,21 +40,24 @@ class ObjectSeal {
 
     const ObjectCut& cut() const { return cut_; }
     const PacketRef& root() const { return root_; }
-    /// Completes the root; null: it is complete.
-    const std::shared_ptr<security::Signer>& draft_signer() const { return draft_signer_; }
+    /// Complete the root; null: it is complete.
+    const DraftKeys& draft_keys() const { return draft_keys_; }
     /// The segments' digests, if they are known already.
     std::span<const security::Sha256Digest> segment_digests() const { return segment_digests_; }
     /// The digests that the root lists: of its child manifests or segments.
     std::span<const security::Sha256Digest> listed() const { return listed_; }
+    /// The segments' tags, where the root has no digests.
+    std::span<const security::SegmentTag> tags() const { return tags_; }
 
   private:
     ObjectSeal() = default;
 
     ObjectCut cut_;
     PacketRef root_;
-    std::shared_ptr<security::Signer> draft_signer_;
+    DraftKeys draft_keys_;
     std::vector<security::Sha256Digest> listed_;
     std::vector<security::Sha256Digest> segment_digests_;
+    std::vector<security::SegmentTag> tags_;
 };
 
 }  // namespace innet

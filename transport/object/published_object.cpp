@@ -16,12 +16,11 @@ bool is_other(wire::ByteView wanted, const security::Sha256Digest& digest) {
 }  // namespace
 
 PublishedObject::PublishedObject(wire::Name name, std::vector<ObjectPacket> manifests,
-                                 KeptSegments segments,
-                                 std::shared_ptr<security::Signer> draft_signer)
+                                 KeptSegments segments, DraftKeys draft_keys)
     : name_(std::move(name)),
       manifests_(std::move(manifests)),
       segments_(std::move(segments)),
-      draft_signer_(std::move(draft_signer)) {
+      draft_keys_(std::move(draft_keys)) {
     for (const ObjectPacket& one : manifests_) retained_bytes_ += one.packet.pinned_bytes();
     for (const PacketRef& one : segments_.packets) retained_bytes_ += one.pinned_bytes();
     if (segments_.lent) retained_bytes_ += segments_.of.bytes().size();
@@ -29,21 +28,53 @@ PublishedObject::PublishedObject(wire::Name name, std::vector<ObjectPacket> mani
 
 PacketRef PublishedObject::signed_root() {
     ObjectPacket& root = manifests_[0];
-    if (!draft_signer_) return root.packet;
-    const auto draft = wire::DataView::parse(root.packet.bytes());
-    PacketRef made = security::complete_draft(*draft, *draft_signer_, segments_.of.pool());
+    if (!draft_keys_.signer) return root.packet;
+    PacketRef made = completed_root();
     if (!made) return {};
     root = {std::move(made), {}};
     root.digest = security::Sha256().digest(root.packet.bytes());
-    draft_signer_ = nullptr;
+    draft_keys_ = {};
     return root.packet;
 }
 
+PacketRef PublishedObject::completed_root() {
+    PacketPool& pool = segments_.of.pool();
+    const auto draft = wire::DataView::parse(root().bytes());
+    const auto manifest = security::ManifestVerifier::from_verified_root(*draft);
+    if (!manifest || manifest->has_digests()) {
+        return security::complete_draft(*draft, *draft_keys_.signer, pool);
+    }
+    hash_segments();
+    security::ManifestBuilder builder(name_, manifest->tree().fan_out());
+    builder.set_extent(*manifest->extent());
+    for (const security::Sha256Digest& digest : segments_.digests) builder.add(digest);
+    builder.set_tags(manifest->tags());
+    builder.set_tagger(draft_keys_.tagger.get());
+    auto manifests = builder.build(pool, *draft_keys_.signer);
+    return manifests ? std::move(manifests->front()) : PacketRef();
+}
+
+void PublishedObject::hash_segments() {
+    std::vector<SegmentFrame> frames;
+    std::vector<security::HashJob> jobs;
+    for (std::uint64_t segment = 0; segment < segments_.digests.size(); ++segment) {
+        if (segments_.lent) {
+            jobs.push_back(frames.emplace_back(segments_.of.frame(segment)).to_hash());
+        } else {
+            jobs.push_back({{segments_.packets[static_cast<std::size_t>(segment)].bytes()}});
+        }
+    }
+    security::SerialHasher().digest(jobs);
+    std::ranges::transform(jobs, segments_.digests.begin(), &security::HashJob::digest);
+}
+
 PacketRef PublishedObject::find(const SegmentName& name, bool accepts_draft) {
-    if (!security::is_manifest_prefix(name.tensor)) return find_segment(name);
+    const bool is_manifest = security::is_manifest_prefix(name.tensor);
+    const bool is_root = is_manifest && name.segment == 0;
+    const bool is_complete = is_root ? accepts_draft && name.digest.empty() : has_digests();
+    if (!is_complete && (is_root || !name.digest.empty()) && !signed_root()) return {};
+    if (!is_manifest) return find_segment(name);
     if (name.segment >= manifests_.size()) return {};
-    const bool takes_draft = accepts_draft && name.digest.empty();
-    if (name.segment == 0 && !takes_draft && !signed_root()) return {};
     const ObjectPacket& found = manifests_[static_cast<std::size_t>(name.segment)];
     return is_other(name.digest, found.digest) ? PacketRef() : found.packet;
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "transport/buffer/packet_ref.hpp"
+#include "transport/object/object_prefix.hpp"
 #include "transport/object/object_segments.hpp"
 #include "transport/publish/segment_name.hpp"
 #include "transport/security/keyring.hpp"
@@ -30,10 +31,10 @@ struct KeptSegments {
 
 class PublishedObject {
   public:
-    /// Both by number; `manifests` begin with the root, which `draft_signer` completes where it is
-    /// a draft.
+    /// Both by number; `manifests` begin with the root, which `draft_keys` complete where it is a
+    /// draft.
     PublishedObject(wire::Name name, std::vector<ObjectPacket> manifests, KeptSegments segments,
-                    std::shared_ptr<security::Signer> draft_signer = nullptr);
+                    DraftKeys draft_keys = {});
 
     wire::NameView name() const { return name_.view(); }
     /// The root, which may be a draft.
@@ -48,11 +49,17 @@ class PublishedObject {
 
   private:
     PacketRef find_segment(const SegmentName& name);
+    bool has_digests() const {
+        return segments_.digests.empty() || segments_.digests[0] != security::Sha256Digest();
+    }
+    /// The root that the draft becomes, with the segments' digests.
+    PacketRef completed_root();
+    void hash_segments();
 
     wire::Name name_;
     std::vector<ObjectPacket> manifests_;
     KeptSegments segments_;
-    std::shared_ptr<security::Signer> draft_signer_;  ///< null: the root is signed
+    DraftKeys draft_keys_;  ///< null: the root is signed
     std::size_t retained_bytes_ = 0;
 };
 

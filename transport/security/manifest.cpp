@@ -122,6 +122,10 @@ std::optional<ManifestContent> parse_content(const wire::DataView& manifest) {
     return content;
 }
 
+bool is_zero(wire::ByteView bytes) {
+    return std::ranges::all_of(bytes, [](std::uint8_t byte) { return byte == 0; });
+}
+
 /// Zero bytes in place of Ed25519 signatures of a key.
 class DraftSigner final : public Signer {
   public:
@@ -270,7 +274,7 @@ bool is_draft(const wire::DataView& root) {
     return root.content_type() == wire::ContentType::kManifest &&
            root.signature_type() == wire::SignatureType::kEd25519 &&
            root.signature_value().size() == kEd25519SignatureSize &&
-           std::ranges::all_of(root.signature_value(), [](std::uint8_t byte) { return byte == 0; });
+           is_zero(root.signature_value());
 }
 
 PacketRef complete_draft(const wire::DataView& draft, Signer& signer, PacketPool& pool) {
@@ -356,6 +360,7 @@ std::optional<ManifestVerifier> ManifestVerifier::from_verified_root(const wire:
     if (content->object)
         verifier.object_bytes_.emplace(content->object->begin(), content->object->end());
     if (!verifier.store_tags(content->tags)) return std::nullopt;
+    verifier.has_digests_ = verifier.tags_.empty() || !is_zero(content->digests);
     return verifier;
 }
 

@@ -36,10 +36,10 @@ inline constexpr std::size_t kRootTagElementBytes = 2 + kSegmentTagSize;
 /// Whether the root manifest has the right tag: then a holder of the key made its name and Content.
 bool has_root_tag(const wire::DataView& root, SegmentTagger& tagger);
 /// Whether the root manifest is a draft: zero bytes stand for its Ed25519 signature, which is made
-/// when somebody needs it who cannot verify tags.
+/// when somebody needs it who cannot verify tags. If it has tags, its digests may be zero as well.
 bool is_draft(const wire::DataView& root);
-/// The draft with its signature. Empty when there is no packet for it, or `signer` is of another
-/// key than the root names.
+/// The draft, which has digests, with its signature. Empty when there is no packet for it, or
+/// `signer` is of another key than the root names.
 PacketRef complete_draft(const wire::DataView& draft, Signer& signer, PacketPool& pool);
 
 /// How an object is cut: every segment but the last has `segment_bytes`.
@@ -125,6 +125,8 @@ class ManifestVerifier {
     const std::optional<std::vector<std::uint8_t>>& object_bytes() const { return object_bytes_; }
     /// The segments' tags, if the root contains them; else empty.
     const std::vector<SegmentTag>& tags() const { return tags_; }
+    /// False for a draft whose digests are not computed yet: its tags alone tell its segments.
+    bool has_digests() const { return has_digests_; }
     /// The concatenated digests of manifests [first, first + count), which must be
     /// received.
     std::vector<Sha256Digest> listed_by(std::uint64_t first, std::uint64_t count) const;
@@ -153,6 +155,7 @@ class ManifestVerifier {
     std::optional<ObjectExtent> extent_;
     std::optional<std::vector<std::uint8_t>> object_bytes_;
     std::vector<SegmentTag> tags_;
+    bool has_digests_ = true;
     std::unordered_map<std::uint64_t, std::vector<Sha256Digest>> digests_;
     Sha256 sha256_;
 };

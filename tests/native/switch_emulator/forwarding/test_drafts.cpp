@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "switch_under_test.hpp"
+#include "transport/object/object_segments.hpp"
 #include "transport/security/manifest.hpp"
 
 using namespace innet;
@@ -15,6 +16,7 @@ namespace {
 constexpr FaceId kUpstream = 8;
 constexpr auto kObject = "/kv/ab/block";
 constexpr auto kRoot = "/kv/ab/block/32=manifest/seg=0";
+constexpr auto kSegment = "/kv/ab/block/seg=0";
 const std::vector<std::uint8_t> kSeed(32, 9);
 const std::vector<std::uint8_t> kPublicKey{
     0xfd, 0x17, 0x24, 0x38, 0x5a, 0xa0, 0xc7, 0x5b, 0x64, 0xfb, 0x78, 0xcd, 0x60, 0x2f, 0xa1, 0xd9,
@@ -36,6 +38,17 @@ struct Star : SwitchUnderTest {
         builder.set_extent({1, 1});
         if (draft) builder.set_draft();
         return builder.build(pool, *key)->front();
+    }
+
+    /// Without a signature.
+    PacketRef segment() {
+        const std::vector<std::uint8_t> contents{1, 2, 3};
+        return ObjectSegments(name(kObject).view(), contents, {1, 3, 3}, 1, pool).packet(0);
+    }
+
+    void request_segment_as_member() {
+        node.express(RequesterId::kApplication, name(kSegment).view(), {}, 1s);
+        node.run_pending(now);
     }
 
     void request_as_member() {
@@ -178,4 +191,73 @@ TEST_CASE("an application learns of the first Interest that accepts no draft") {
     CHECK(home.application.asked_for_network.size() == asked + 1);
     home.receive_interest(3, kRoot, 4);
     CHECK(home.application.asked_for_network.size() == asked + 1);
+}
+
+TEST_CASE("a segment that the application vouches for goes to it alone") {
+    for (const bool knows_job : {false, true}) {
+        for (const bool network_waits : {false, true}) {
+            CAPTURE(knows_job);
+            CAPTURE(network_waits);
+            Star member;
+            if (knows_job) member.node.install_job(name("/kv/ab"), 1, nullptr);
+            member.application.vouches = true;
+            member.request_segment_as_member();
+            if (network_waits) member.receive_interest(0, kSegment, 1);
+            member.receive(kUpstream, member.segment());
+            CHECK(member.application.received == std::vector<std::string>{kSegment});
+            CHECK(member.sent(0).empty());
+            CHECK(member.node.counters().cache_entries == 0);
+            CHECK(member.node.counters().pit_entries == (network_waits ? 1 : 0));
+            member.receive(kUpstream, member.data(kSegment, "signed"));
+            const auto sent = member.sent(0);
+            REQUIRE(sent.size() == (network_waits ? 1 : 0));
+            if (network_waits) CHECK(sent[0].content == "signed");
+            CHECK(member.application.received.size() == 1);
+        }
+    }
+}
+
+TEST_CASE("a segment without a signature that nobody vouches for leaves the Interest pending") {
+    Star member;
+    member.node.install_job(name("/kv/ab"), 1, nullptr);
+    member.request_segment_as_member();
+    member.receive(kUpstream, member.segment());
+    CHECK(member.application.received.empty());
+    member.application.vouches = true;
+    member.receive(kUpstream, member.segment());
+    CHECK_FALSE(member.application.received.empty());
+}
+
+TEST_CASE("a segment without a signature is for those who named its digest, and no others") {
+    Star member;
+    member.application.vouches = true;
+    const PacketRef segment = member.segment();
+    wire::Name full = name(kSegment);
+    full.append(wire::kImplicitSha256Digest, security::Sha256().digest(segment.bytes()));
+    member.request_segment_as_member();
+    member.receive_interest(0, full.view().to_uri(), 1);
+    member.receive_interest(1, kSegment, 2);
+    member.receive(kUpstream, segment);
+    CHECK(member.application.received == std::vector<std::string>{kSegment});
+    CHECK(member.sent(0).size() == 1);
+    member.receive_interest(2, kSegment, 3);
+    CHECK(member.sent(1).empty());
+    CHECK(member.sent(2).empty());
+}
+
+TEST_CASE("a member whose Interest joins a stranger's that was answered in vain repeats it") {
+    Star member;
+    member.node.install_job(name("/kv/ab"), 1, nullptr);
+    member.receive_interest(0, kSegment, 1, {.lifetime = 10s});
+    member.receive(kUpstream, member.segment());
+    CHECK(member.sent(0).empty());
+    member.application.vouches = true;
+    member.request_segment_as_member();
+    member.sent(kUpstream);
+    member.wait(500ms);
+    member.request_segment_as_member();
+    REQUIRE(member.sent(kUpstream).size() == 1);
+    member.receive(kUpstream, member.segment());
+    CHECK(member.application.received == std::vector<std::string>{kSegment});
+    CHECK(member.sent(0).empty());
 }

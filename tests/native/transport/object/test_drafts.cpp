@@ -288,3 +288,86 @@ TEST_CASE("only the first Interest for a neighbour's root accepts a draft, if th
     CHECK(far.forwarder.asked_of_neighbours.empty());
     CHECK(without_key.forwarder.asked_of_neighbours.empty());
 }
+
+namespace {
+
+/// A member that lends a block's bytes, so that their digests are not computed.
+struct Lender : Member {
+    explicit Lender(const Bytes& bytes) {
+        ObjectSpec spec{kBlock, bytes, kPacketBytes};
+        spec.draft = true;
+        spec.lent = std::make_shared<int>(0);
+        endpoint.publish_object(1, spec, key_of("t"));
+        finish();
+    }
+};
+
+bool has_digests(const Bytes& root) {
+    return security::ManifestVerifier::from_verified_root(*wire::DataView::parse(root))
+        ->has_digests();
+}
+
+}  // namespace
+
+TEST_CASE("a lent block is tagged and not hashed, until somebody needs its digests") {
+    const Bytes bytes = some_bytes(5000);
+    Lender member(bytes);
+    CHECK_FALSE(has_digests(member.root_for(from_neighbour(kRoot))));
+    CHECK(member.root_for_stranger() == signed_root_of(bytes));
+    Lender once_more(bytes);
+    const security::Sha256Digest digest =
+        security::Sha256().digest(member.produce(name("/kv/ab/block/seg=0")).data.bytes());
+    wire::Name full = name("/kv/ab/block/seg=0");
+    full.append(wire::kImplicitSha256Digest, digest);
+    CHECK(once_more.produce(full).kind == Production::Kind::kData);
+    CHECK(once_more.root() == signed_root_of(bytes));
+}
+
+TEST_CASE("an object that takes long to hash is hashed when it is published") {
+    CHECK(has_digests(Lender(some_bytes(300'000)).root()));
+}
+
+TEST_CASE("segments without digests are requested by plain names, and taken by their tags alone") {
+    const Bytes bytes = some_bytes(5000);
+    Lender producer(bytes);
+    Member member("h2");
+    const auto memory = std::make_shared<ObjectMemory>();
+    const OperationId id = fetch(member, true, memory);
+    std::size_t segments = 0;
+    while (!member.forwarder.asked.empty()) {
+        for (const wire::Name& wanted : std::exchange(member.forwarder.asked, {})) {
+            const Bytes packet = producer.root_for(from_neighbour(wanted));
+            const auto view = *wire::DataView::parse(packet);
+            CHECK(member.endpoint.vouches_for(view));
+            CHECK(member.endpoint.told_digest(view) == nullptr);
+            if (wanted != kRoot) {
+                ++segments;
+                Bytes changed = packet;
+                changed[changed.size() / 2] ^= 1;
+                CHECK_FALSE(member.endpoint.vouches_for(*wire::DataView::parse(changed)));
+                member.receive(changed);  // as if someone had signed it with a key of the network
+            }
+            member.receive(packet);
+        }
+    }
+    CHECK(segments > 3);
+    REQUIRE(member.completion(id)->status == OperationStatus::kDone);
+    CHECK(std::ranges::equal(memory->bytes(), bytes));
+    const Bytes draft(memory->root().begin(), memory->root().end());
+    Member next("h3");
+    REQUIRE(next.seal(bytes, draft, memory->digests()) == OperationStatus::kDone);
+    CHECK(next.root_for_stranger() == signed_root_of(bytes));
+}
+
+TEST_CASE("a stored draft without digests is verified by its tags, and completed") {
+    const Bytes bytes = some_bytes(5000);
+    const Bytes draft = Lender(bytes).root();
+    Member member;
+    REQUIRE(member.seal(bytes, draft) == OperationStatus::kDone);
+    CHECK(member.root_for(from_neighbour(kRoot)) == draft);
+    CHECK(member.root_for_stranger() == signed_root_of(bytes));
+    Bytes others = bytes;
+    others[4000] ^= 1;
+    CHECK(Member().seal(others, draft) == OperationStatus::kUntrusted);
+    CHECK(Member("h1", 2).seal(bytes, draft) == OperationStatus::kUntrusted);
+}
