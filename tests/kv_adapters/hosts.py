@@ -62,7 +62,7 @@ class Hosts:
     def at(self, name: str, module: ModuleType) -> Iterator[None]:
         """What the module makes in here is on that host."""
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(module, "pool_of_process", _Joined(self.hosts[name]))
+            patch.setattr(module, "pool_of_process", _OpenPool(self.hosts[name]))
             yield
 
     @contextmanager
@@ -100,10 +100,10 @@ class Hosts:
         return Host(self._thread, blocks)
 
 
-class _Joined:
+class _OpenPool:
     """The pool of a process, for whichever options it is asked."""
 
-    is_joined = True
+    is_open = True
 
     def __init__(self, host: Host) -> None:
         self._host = host
