@@ -232,26 +232,24 @@ void Node::State::satisfy(tables::PitEntry& entry, const Answer& answer, Recipie
         tables::OutRecord* upstream = entry.find_out_record(answer.from);
         if (upstream) strategy->before_satisfy_interest(entry, *upstream, answer.now);
     }
+    const auto receives = [recipients](const tables::InRecord& record) {
+        return recipients == Recipients::kEveryone ||
+               is_network(record.face) == (recipients == Recipients::kNetworkOnly);
+    };
     for (const tables::InRecord& record : entry.in_records()) {
         if (record.expiry <= answer.now || record.face == answer.from) continue;
+        if (!receives(record)) continue;
         if (is_network(record.face)) {
-            if (recipients == Recipients::kLocalOnly) continue;
             sender.send_data(record.face, record.token.view(), answer.packet, answer.marked);
-        } else if (recipients != Recipients::kNetworkOnly) {
+        } else {
             requester(record.face).on_data(answer.view, answer.packet, answer.marked, answer.now);
         }
     }
-    if (recipients == Recipients::kNetworkOnly) {
-        // A requester of this node waits for Data that it can verify.
-        pit.erase_in_records_if(
-            entry, [](const tables::InRecord& record) { return is_network(record.face); });
-        if (entry.reflexive_route != nullptr) remove_reflexive_route(entry);
-        if (!entry.in_records().empty()) return;
-    }
-    if (recipients == Recipients::kLocalOnly) {
-        // Requesters of other nodes wait for Data that they can verify.
-        pit.erase_in_records_if(
-            entry, [](const tables::InRecord& record) { return !is_network(record.face); });
+    if (recipients != Recipients::kEveryone) {
+        // The other requesters wait for Data that they can verify.
+        pit.erase_in_records_if(entry, receives);
+        const bool is_network_done = recipients == Recipients::kNetworkOnly;
+        if (is_network_done && entry.reflexive_route != nullptr) remove_reflexive_route(entry);
         if (!entry.in_records().empty()) return;
     }
     INNET_LOG(kForwarding, "satisfies " << entry.key.name.to_uri());
