@@ -1,4 +1,4 @@
-"""What makes a launcher the same one for its machines when it is started again.
+"""The identity of a launcher, which its next start takes over.
 
 Its CURVE key pair, its port, the secrets of its machines, and the keys that these are bound to lie
 in a private file beside the token file. A launcher that finds the file of its network uses it, so
@@ -15,9 +15,14 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from innet.cluster.machines.agent_key import KeyPair
-from innet.cluster.machines.token_file import CurveKey, TokenFile
+from innet.cluster.machines.token_file import (
+    CurveKey,
+    TokenFile,
+    remove_token_file,
+    save_private,
+)
 from innet.errors import SecurityError
-from innet.private_files import read_private, write_private
+from innet.private_files import read_private
 from innet.topology.names import NodeName
 from innet.validation_messages import first_message
 
@@ -25,7 +30,6 @@ _FORMAT: Final = 1
 _MAX_BYTES: Final = 4 << 20
 _SECRET_BYTES: Final = 16
 _WHAT: Final = "the launcher's key"
-_NOWHERE: Final = ("localhost:0",)
 
 
 class MachineCredential(BaseModel):
@@ -117,14 +121,7 @@ class LauncherIdentity(BaseModel):
         Raises:
             SecurityError: it cannot be written.
         """
-        path = identity_path(token_file)
-        try:
-            write_private(path, self.model_dump_json(indent=2) + "\n", is_durable=True)
-        except OSError as error:
-            raise SecurityError(
-                f"cannot write {_WHAT} {path}: {error.strerror}. Name another place with "
-                "--token-file"
-            ) from error
+        save_private(identity_path(token_file), _WHAT, self, is_durable=True)
 
     def token_file(self, addresses: Iterable[str]) -> TokenFile:
         """The token file for joining a launcher at these addresses."""
@@ -149,5 +146,5 @@ def forget_launcher(token_file: Path, network: str) -> None:
     except SecurityError:
         return  # there is none, or it is not ours
     if identity.network == network:
-        identity.token_file(_NOWHERE).remove(token_file)
+        remove_token_file(token_file, identity.pair.public_key)
         path.unlink(missing_ok=True)

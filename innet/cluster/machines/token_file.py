@@ -78,13 +78,7 @@ class TokenFile(BaseModel):
         Raises:
             SecurityError: it cannot be written.
         """
-        try:
-            write_private(path, self.model_dump_json(indent=2) + "\n")
-        except OSError as error:
-            raise SecurityError(
-                f"cannot write the token file {path}: {error.strerror}. Name another place with "
-                "--token-file"
-            ) from error
+        save_private(path, _WHAT, self)
 
     def save_new(self, path: Path, live: Collection[str]) -> None:
         """Write the file where there is none, or one of a network that has ended.
@@ -113,9 +107,7 @@ class TokenFile(BaseModel):
 
     def remove(self, path: Path) -> None:
         """Remove the file, unless another launch has replaced it."""
-        with suppress(SecurityError):
-            if self.load(path).public_key == self.public_key:
-                path.unlink(missing_ok=True)
+        remove_token_file(path, self.public_key)
 
     @property
     def port(self) -> int:
@@ -136,6 +128,33 @@ class TokenFile(BaseModel):
                 "grow: to add a machine, add a host to its topology file, and launch it again"
             )
         return self.machines[machine]
+
+
+def save_private(path: Path, what: str, document: BaseModel, *, is_durable: bool = False) -> None:
+    """Write a document so that only its owner can read it.
+
+    Args:
+        path: of the file.
+        what: the document is, for messages.
+        document: to write as JSON.
+        is_durable: also after a power cut that follows.
+
+    Raises:
+        SecurityError: it cannot be written.
+    """
+    try:
+        write_private(path, document.model_dump_json(indent=2) + "\n", is_durable=is_durable)
+    except OSError as error:
+        raise SecurityError(
+            f"cannot write {what} {path}: {error.strerror}. Name another place with --token-file"
+        ) from error
+
+
+def remove_token_file(path: Path, public_key: str) -> None:
+    """Remove the token file of the launch with this key, unless another one has replaced it."""
+    with suppress(SecurityError):
+        if TokenFile.load(path).public_key == public_key:
+            path.unlink(missing_ok=True)
 
 
 def _json_object(text: bytes, path: Path) -> dict[str, Any]:
