@@ -115,8 +115,7 @@ OperationId NodeHandle::submit(OperationSpec spec, std::vector<nb::object> owner
 
 OperationId NodeHandle::publish_object(const wire::Name& name, ReadableBytes bytes,
                                        const SigningKey& key, std::size_t max_packet_bytes,
-                                       const ObjectBuffer* root_into, bool lend, bool draft,
-                                       bool deferred) {
+                                       const ObjectBuffer* root_into, bool draft, bool deferred) {
     ObjectSpec spec{name, {bytes.data(), bytes.size()}, max_packet_bytes};
     spec.draft = draft;
     std::optional<BufferClaim> claim;
@@ -125,7 +124,6 @@ OperationId NodeHandle::publish_object(const wire::Name& name, ReadableBytes byt
         spec.root_into = root_into->memory;
     }
     std::shared_ptr<security::Signer> signer = object_signer(key);
-    if (lend) spec.lent = lent_.lend(nb::cast(bytes));
     const OperationId id = begin(
         {nb::cast(bytes)},
         [spec = std::move(spec), signer = std::move(signer)](Engine& engine, auto operation) {
@@ -604,16 +602,18 @@ void bind_objects_of(nb::class_<NodeHandle>& node) {
             },
             "prefix"_a)
         .def("publish_object", &NodeHandle::publish_object, "name"_a, "data"_a, "key"_a,
-             "max_packet_bytes"_a, "root_into"_a.none() = nb::none(), "lend"_a = false,
-             "draft"_a = false, "deferred"_a = false,
-             "root_into: an ObjectBuffer that receives the object's root. lend: does not copy the "
-             "data, which must not change until the object is withdrawn. draft: signs the root "
-             "once somebody needs that, if it has a tag. deferred: starts with the next "
-             "operation, or when a queue flushes this one.")
+             "max_packet_bytes"_a, "root_into"_a.none() = nb::none(), "draft"_a = false,
+             "deferred"_a = false,
+             "root_into: an ObjectBuffer that receives the object's root. draft: signs the root "
+             "once "
+             "somebody needs that, if it has a tag. deferred: starts with the next operation, or "
+             "when a queue flushes this one.")
         .def("publish_objects", &NodeHandle::publish_objects, "names"_a, "data"_a, "key"_a,
              "max_packet_bytes"_a, "draft"_a = false,
-             "publish_object of several, lent and deferred, as one operation; also an ObjectBuffer "
-             "for the root of each.")
+             "publish_object of several as one deferred operation; also an ObjectBuffer for the "
+             "root "
+             "of each. The data are not copied: they must not change until the objects are "
+             "withdrawn.")
         .def("publish_sealed_object", &NodeHandle::publish_sealed_object, "name"_a, "data"_a,
              "root"_a, "max_packet_bytes"_a = kMaxPacketBytes,
              "Publishes bytes under a root manifest that was signed earlier; ends as untrusted "

@@ -60,7 +60,7 @@ class NodeHandle {
     std::shared_ptr<security::Signer> object_signer(const SigningKey& key);
     OperationId publish_object(const wire::Name& name, ReadableBytes bytes, const SigningKey& key,
                                std::size_t max_packet_bytes, const ObjectBuffer* root_into,
-                               bool lend, bool draft, bool deferred);
+                               bool draft, bool deferred);
     /// Publishes lent data, deferred, as one operation; also a buffer with the root of each object.
     std::pair<OperationId, std::vector<ObjectBuffer>> publish_objects(
         const std::vector<std::string>& names, const std::vector<ReadableBytes>& data,

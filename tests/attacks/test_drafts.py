@@ -55,15 +55,31 @@ def made_by(tenant: Tenant, *, draft: bool) -> bytes:
         return root_of(somewhere.node, tenant, draft=draft)
 
 
+def started_fetch(
+    member: NodeAmongStrangers, *, root_only: bool = False
+) -> tuple[int, _core.ObjectBuffer]:
+    """A fetch of the block from the neighbour h1."""
+    [fetch] = member.node.fetch_objects(
+        [BLOCK],
+        _core.Name("/n/h1"),
+        _core.Name(TENANT.key_name),
+        timeout_s=TIMEOUT_S,
+        root_only=root_only,
+        to_neighbour=True,
+    )
+    return fetch
+
+
 def without_digests() -> list[bytes]:
     """The root of the block, and its segments, before anybody has needed their digests."""
     with NodeAmongStrangers(1) as somewhere:
         join(somewhere.node)
         [asking] = somewhere.neighbours
         name = _core.Name(BLOCK)
-        operation = somewhere.node.publish_object(
-            name, CONTENTS, key_of(TENANT), PACKET_BYTES, lend=True, draft=True
+        operation, _ = somewhere.node.publish_objects(
+            [BLOCK], [CONTENTS], key_of(TENANT), PACKET_BYTES, draft=True
         )
+        somewhere.node.object_root(name)  # begins the deferred operation
         assert somewhere.node.wait(operation, TIMEOUT_S) == (_core.STATUS_DONE, "")
         segments = []
         for segment in range(SEGMENTS):
@@ -141,14 +157,7 @@ def test_a_member_takes_no_draft_of_a_stranger_and_none_that_is_changed(
     true = made_by(TENANT, draft=True)
     changed = bytearray(true)
     changed[len(changed) // 2] ^= 1
-    [(operation, buffer)] = member.node.fetch_objects(
-        [BLOCK],
-        _core.Name("/n/h1"),
-        _core.Name(TENANT.key_name),
-        timeout_s=TIMEOUT_S,
-        root_only=True,
-        to_neighbour=True,
-    )
+    operation, buffer = started_fetch(member, root_only=True)
     neighbour.receive("interest")
     for count, forged in enumerate((made_by(STRANGER, draft=True), bytes(changed)), 1):
         neighbour.send(forged)
@@ -184,13 +193,7 @@ def test_a_stranger_that_asks_for_the_same_segments_gets_none_and_holds_up_nobod
             for _ in range(SEGMENTS):
                 answer(home.receive("interest")[0])
             member.counted("unknown_key", home)
-        [(operation, buffer)] = member.node.fetch_objects(
-            [BLOCK],
-            _core.Name("/n/h1"),
-            _core.Name(TENANT.key_name),
-            timeout_s=TIMEOUT_S,
-            to_neighbour=True,
-        )
+        operation, buffer = started_fetch(member)
         if not asks_first:
             ask()
         while not (ended := member.node.wait(operation, 0.0)) or ended[0] != _core.STATUS_DONE:
