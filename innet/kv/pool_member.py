@@ -106,8 +106,9 @@ class PoolMember(LoopThread):
         super().__init__(f"the pool of tenant {options.tenant}")
         self._stack = AsyncExitStack()
         self._membership = AsyncExitStack()
+        """Leaves the present network."""
         self._publication = AsyncExitStack()
-        """Leaves the network of now."""
+        """Ends the publication of events."""
         self._open_network = open_network
         self._leaving = threading.Lock()
         self._on_left = ExitStack()

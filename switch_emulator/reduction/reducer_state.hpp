@@ -98,9 +98,9 @@ struct Reducer::State {
     /// Frees a slot for a parked reduction without parking another one, so that its place stays.
     bool make_room_for_parked(jobs::JobId job);
     void take_slot_back(jobs::JobId debtor);
-    /// Parks the job's oldest reduction with a late operand. False when there is none.
+    /// Parks the job's oldest reduction with a late operand; false if none has one.
     bool park_oldest_late(jobs::JobId job);
-    /// Drops a parked reduction, so that one of `job` finds room. False when there is none to drop.
+    /// Drops a parked reduction to make room for one of `job`; false if none may be dropped.
     bool make_room_to_park(jobs::JobId job);
     void count_no_slot(jobs::JobId job);
 

@@ -27,7 +27,7 @@ def batch_of(number: int) -> bytes:
 
 @dataclass
 class Buffer:
-    """What a publisher has for replays.
+    """The batches that a publisher keeps for replays.
 
     Attributes:
         oldest: number of the first batch that it has.

@@ -28,7 +28,7 @@ class AwaitedObjects {
     bool wait(wire::NameView object, wire::NameView packet, TimePoint now, TimePoint until);
     /// A pending Interest for the object is for a root with its signature.
     void want_signature(wire::NameView object);
-    /// Whether there is none such.
+    /// Whether all pending Interests for the object accept a draft of its root.
     bool accepts_draft(wire::NameView object) const;
 
     /// Removes `packet` of `object`: no Interest for it is pending any longer.

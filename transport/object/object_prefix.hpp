@@ -27,7 +27,7 @@ struct ObjectPrefix {
     MissingObject missing = MissingObject::kWait;
     /// Tags the segments of published objects and checks those of fetched ones; null: no tags.
     std::shared_ptr<security::SegmentTagger> tagger = nullptr;
-    /// Signs the roots of the prefix that are drafts; null: there are none.
+    /// Signs drafts of the prefix; null: the prefix has no drafts.
     std::shared_ptr<security::Signer> root_signer = nullptr;
 };
 

@@ -101,7 +101,7 @@ class ObjectPublisher {
     /// The root manifest of a published object, which may be a draft, or an empty packet.
     PacketRef root_of(const wire::Name& object) const;
 
-    /// Ends publications or a watch; false when there is none of that id.
+    /// Ends the publications or the watch of `id`; false when the id is unknown.
     bool cancel(OperationId id);
     /// Aborts the incomplete publications under `prefix`; an empty prefix also ends the
     /// watches.

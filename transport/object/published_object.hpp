@@ -42,7 +42,8 @@ class PublishedObject {
     /// The root with its signature, which is made once. Empty when it cannot be made.
     PacketRef signed_root();
     /// The packet of this name (a segment's or a manifest's, with or without its implicit digest).
-    /// Empty when there is none, or its digest is another. A draft only where that is accepted.
+    /// Empty when the object has no such packet, or one of another digest. A draft is returned only
+    /// if `accepts_draft`.
     PacketRef find(const SegmentName& name, bool accepts_draft = false);
     /// Packet bytes, or lent ones, kept for the object.
     std::size_t retained_bytes() const { return retained_bytes_; }

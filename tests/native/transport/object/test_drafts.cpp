@@ -218,7 +218,7 @@ TEST_CASE("a stored draft is nothing without its keys, and with other bytes") {
         CAPTURE(place);
         Bytes damaged = draft;
         damaged[place] ^= 0x11;
-        // What its tag does not cover is completed as it is, and is nothing to its holders.
+        // Damage outside what the tag covers is signed as it is, and members ignore it.
         const auto view = wire::DataView::parse(damaged);
         if (view && view->content_type() == wire::ContentType::kManifest &&
             security::is_draft(*view) && view->key_name() == kKey.view() &&
