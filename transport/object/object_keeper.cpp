@@ -96,11 +96,9 @@ void ObjectKeeper::subscribe(const KeepRequest::Block& block, std::string_view s
     if (!pending.object) {
         pending.object = std::make_shared<KeptObject>(block.name, block.depth, budget_);
         pending.hint = hint_of(source);
-        const auto is_of_block = [&](const wire::DataView& root) {
-            return security::is_root_manifest(root.name()) &&
-                   root.name().parent().parent() == block.name.view();
-        };
-        if (const auto root = std::ranges::find_if(roots, is_of_block); root != roots.end()) {
+        const wire::Name root_name = security::manifest_name(block.name, 0);
+        if (const auto root = std::ranges::find(roots, root_name.view(), &wire::DataView::name);
+            root != roots.end()) {
             pending.root.assign(root->whole().begin(), root->whole().end());
         }
         fetch_queue_.push_back(hash);

@@ -24,20 +24,16 @@ bool is_trusted(const wire::DataView& root, const SealedObjectSpec& spec,
 }
 
 /// The root's manifest, once its key and its name are right.
-std::optional<security::ManifestVerifier> trusted_manifest(const SealedObjectSpec& spec,
+std::optional<security::ManifestVerifier> trusted_manifest(const wire::DataView& root,
+                                                           const SealedObjectSpec& spec,
                                                            const security::Keyring& keyring,
                                                            const ObjectPrefix& prefix,
                                                            std::string& why) {
-    const auto root = wire::DataView::parse(spec.root);
-    if (!root) {
-        why = "its root manifest is no Data packet";
-        return std::nullopt;
-    }
-    if (!is_trusted(*root, spec, keyring, prefix)) {
+    if (!is_trusted(root, spec, keyring, prefix)) {
         why = "the signature of its root manifest is of no Ed25519 key trusted with it";
         return std::nullopt;
     }
-    auto manifest = security::ManifestVerifier::from_verified_root(*root);
+    auto manifest = security::ManifestVerifier::from_verified_root(root);
     if (!manifest || !manifest->extent()) {
         why = "its root manifest is malformed";
         return std::nullopt;
@@ -55,7 +51,12 @@ std::optional<ObjectSeal> ObjectSeal::verified(const SealedObjectSpec& spec,
                                                const security::Keyring& keyring,
                                                const ObjectPrefix& prefix, PacketPool& pool,
                                                std::string& why) {
-    const auto manifest = trusted_manifest(spec, keyring, prefix, why);
+    const auto root = wire::DataView::parse(spec.root);
+    if (!root) {
+        why = "its root manifest is no Data packet";
+        return std::nullopt;
+    }
+    const auto manifest = trusted_manifest(*root, spec, keyring, prefix, why);
     if (!manifest) return std::nullopt;
     const security::ObjectExtent& extent = *manifest->extent();
     if (extent.object_bytes != spec.object.bytes.size()) {
@@ -77,8 +78,7 @@ std::optional<ObjectSeal> ObjectSeal::verified(const SealedObjectSpec& spec,
         seal.segment_digests_.assign(spec.digests.begin(), spec.digests.end());
     }
     seal.root_ = pool.copy_of(spec.root);
-    const auto root = wire::DataView::parse(spec.root);
-    if (root && security::is_draft(*root)) seal.draft_keys_ = {prefix.tagger, prefix.root_signer};
+    if (security::is_draft(*root)) seal.draft_keys_ = {prefix.tagger, prefix.root_signer};
     if (seal.draft_keys_.signer && !manifest->has_digests()) seal.tags_ = manifest->tags();
     seal.listed_ = manifest->listed_by(0, 1);
     return seal;

@@ -346,13 +346,13 @@ ManifestVerifier::ManifestVerifier(wire::Name object, ManifestTree tree)
     : object_(std::move(object)), tree_(std::move(tree)) {}
 
 std::optional<ManifestVerifier> ManifestVerifier::from_verified_root(const wire::DataView& root) {
-    const wire::Name object(root.name().parent().parent());
-    if (root.name() != manifest_name(object, 0).view()) return std::nullopt;
+    if (!is_root_manifest(root.name())) return std::nullopt;
+    if (root.name().last_component().value.size() != 1) return std::nullopt;  // as manifest_name
     const auto content = parse_content(root);
     if (!content || !content->segments || !content->fan_out) return std::nullopt;
     const auto tree = ManifestTree::over(*content->segments, *content->fan_out);
     if (!tree) return std::nullopt;
-    ManifestVerifier verifier(object, *tree);
+    ManifestVerifier verifier(wire::Name(root.name().parent().parent()), *tree);
     if (!verifier.store(0, content->digests)) return std::nullopt;
     if (content->object_bytes && content->segment_bytes) {
         verifier.extent_ = ObjectExtent{*content->object_bytes, *content->segment_bytes};

@@ -11,12 +11,13 @@ struct Sha256::Context {
     DigestContext context{require(EVP_MD_CTX_new())};
 };
 
-Sha256::Sha256() : context_(std::make_unique<Context>()) {}
+Sha256::Sha256() = default;
 Sha256::~Sha256() = default;
 Sha256::Sha256(Sha256&&) noexcept = default;
 Sha256& Sha256::operator=(Sha256&&) noexcept = default;
 
 Sha256Digest Sha256::digest(std::span<const wire::ByteView> parts) {
+    if (!context_) context_ = std::make_unique<Context>();
     Sha256Digest digest;
     EVP_MD_CTX* context = context_->context.get();
     bool done = EVP_DigestInit_ex2(context, context_->algorithm.get(), nullptr) == 1;

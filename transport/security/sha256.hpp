@@ -1,5 +1,5 @@
 #pragma once
-// SHA-256 (FIPS 180-4) with a cached context.
+// SHA-256 (FIPS 180-4) with a cached context, which the first digest makes.
 
 #include <array>
 #include <cstdint>
