@@ -513,10 +513,7 @@ class ManyBatches:
         """Nothing is published at the end."""
 
 
-async def test_a_consumer_that_reads_slowly_receives_the_whole_replay(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("innet.kv.events.publisher._SEND_S", 0.5)
+async def test_a_consumer_that_reads_slowly_receives_the_whole_replay(tmp_path: Path) -> None:
     endpoints = Endpoints.of(f"ipc://{tmp_path}/events")
     async with asyncio.timeout(60), publishing(ManyBatches(2000), endpoints) as bound:
         with zmq.asyncio.Context() as context, context.socket(zmq.DEALER) as socket:
