@@ -101,7 +101,8 @@ class LoadSpeed:
         bulk = rest if rest.size_bytes and rest.duration_s > 0 else first
         if bulk.duration_s <= 0:
             return
-        latest = LoadTime(first.duration_s, bulk.size_bytes / bulk.duration_s)
+        bytes_per_s = bulk.size_bytes / bulk.duration_s
+        latest = LoadTime(max(0.0, first.duration_s - first.size_bytes / bytes_per_s), bytes_per_s)
         before = self.estimate(now_s)
         if before is not None:
             latest = LoadTime(

@@ -6,7 +6,7 @@ import asyncio
 import math
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -17,11 +17,15 @@ from innet.kv.layout import BlockLayout, KVArray, KVSource, LayerRange
 from innet.kv.names import BlockKey
 from innet.kv.pool import BlockPool, PoolStatistics
 from innet.kv.pool.announcements import DEFAULT_LEASE_S
+from innet.kv.pool.network import Contents
 from innet.kv.pool.waiting import Deadline, Progress, cancel_all, count_done_in_order, now_s
 from innet.kv.prefill import Arrivals, LoadSpeed, LoadTime, PrefillCost, blocks_worth_loading
 
 if TYPE_CHECKING:
     from innet.kv.events.source import BlockEvents
+
+_AWAITED: Final = 8
+"""Announced blocks that are awaited at once: the timeout of each begins then."""
 
 
 @dataclass
@@ -84,7 +88,6 @@ class PrefixCache:
         model_digest: str,
         layout: BlockLayout,
         salt: str = "",
-        window: int = 8,
         events: BlockEvents | None = None,
     ) -> None:
         """
@@ -94,14 +97,12 @@ class PrefixCache:
             model_digest: see :class:`innet.kv.model.ModelIdentity`.
             layout: of the model's blocks.
             salt: separates prompts from those with another salt.
-            window: blocks in flight per prompt.
             events: of this process's blocks, which contain the tokens of prompts.
         """
         self._blocks = blocks
         self._events = events
         self._layout = layout
         self._salt = salt
-        self._window = window
         self._families = layout.families(tenant, model_digest)
         self._root = root_hash()
         self._speed = LoadSpeed()
@@ -163,16 +164,21 @@ class PrefixCache:
         # Recently used memory: touching new pages takes longer than copying a block.
         spare: list[npt.NDArray[np.uint8]] = []
 
-        async def step(number: int) -> bool:
-            piece = pieces[number]
-            memory = spare.pop() if spare else np.empty(block_bytes, np.uint8)
-            contents = self._layout.cut(kv, piece.start - first_token, piece.layers, memory)
-            homes = await self._blocks.put(piece.key, contents, depth=piece.start // size)
-            spare.append(memory)
-            kept[number] = homes > 0
-            return True
+        async def step(numbers: range) -> int:
+            some = pieces[numbers.start : numbers.stop]
+            memory = [spare.pop() if spare else np.empty(block_bytes, np.uint8) for _ in some]
+            blocks = [
+                (piece.key, self._layout.cut(kv, piece.start - first_token, piece.layers, into))
+                for piece, into in zip(some, memory, strict=True)
+            ]
+            depths = [piece.start // size for piece in some]
+            homes = await self._blocks.put_many(blocks, depths=depths)
+            spare.extend(memory)
+            kept[numbers.start : numbers.stop] = [count > 0 for count in homes]
+            return len(numbers)
 
-        await count_done_in_order(len(pieces), step, self._window, progress)
+        batches = self._blocks.batches(block_bytes)
+        await count_done_in_order(len(pieces), step, *batches, progress)
         self._counts.tokens_put += len(pieces) // len(self._families) * size
         in_order = next((i for i, there in enumerate(kept) if not there), len(kept))
         return (first_block + in_order // len(self._families)) * size if in_order else first_token
@@ -261,18 +267,21 @@ class PrefixCache:
         arrivals: list[tuple[float, int]] = []
         producer = await self._producer(request, deadline) if request else ""
 
-        async def step(number: int) -> bool:
-            piece = pieces[number]
-            contents = await self._blocks.get(
-                piece.key, timeout_s=deadline.left_s(), producer=producer
+        async def step(numbers: range) -> int:
+            some = pieces[numbers.start : numbers.stop]
+            blocks = await self._get(some, deadline.left_s(), producer)
+            arrived_s = now_s()
+            arrivals.extend(
+                (arrived_s, contents.nbytes)
+                for piece, contents in zip(some, blocks, strict=True)
+                if contents is not None and piece.key in away
             )
-            if contents is None:
-                return False
-            if piece.key in away:
-                arrivals.append((now_s(), contents.nbytes))
-            return self._layout.join(into, piece.start, piece.layers, contents)
+            return self._join(into, some, blocks)
 
-        found = await count_done_in_order(count * ranges, step, self._window, progress)
+        # Announced blocks are awaited one by one, each from when it is asked for.
+        block_bytes = self._layout.size_bytes(self._layout.ranges[0])
+        batches = (1, _AWAITED) if producer else self._blocks.batches(block_bytes)
+        found = await count_done_in_order(count * ranges, step, *batches, progress)
         self._measure(deadline.began_s, arrivals)
         tokens_found = self._tokens_of(found)
         self._counts.tokens_found += tokens_found
@@ -373,6 +382,31 @@ class PrefixCache:
         announced = await self._blocks.announcements.follow(request, timeout_s=deadline.left_s())
         return "" if announced is None else announced.producer
 
+    async def _get(
+        self, pieces: Sequence[_Piece], timeout_s: float | None, producer: str = ""
+    ) -> list[Contents | None]:
+        if not producer:
+            return await self._blocks.get_many([p.key for p in pieces], timeout_s=timeout_s)
+        return [
+            await self._blocks.get(piece.key, timeout_s=timeout_s, producer=producer)
+            for piece in pieces
+        ]
+
+    def _join(
+        self,
+        into: KVSource,
+        pieces: Sequence[_Piece],
+        blocks: Sequence[Contents | None],
+        first_layer: int = 0,
+    ) -> int:
+        """Write blocks to their places, up to the first that was not found; how many these are."""
+        for place, (piece, contents) in enumerate(zip(pieces, blocks, strict=True)):
+            if contents is None or not self._layout.join(
+                into, piece.start, piece.layers, contents, first_layer=first_layer
+            ):
+                return place
+        return len(pieces)
+
     def _hashes(self, tokens: TokenIds) -> list[bytes]:
         size, salt = self._layout.block_tokens, self._salt
         hashes = list(chain(tokens, size, root=self._root, salt=salt))
@@ -408,13 +442,15 @@ class PrefixCache:
         layers, size = self._layout.ranges[number], self._layout.block_tokens
         kv = self._layout.empty(len(keys) * size, layers)
 
-        async def step(block: int) -> bool:
-            contents = await self._blocks.get(keys[block], timeout_s=deadline.left_s())
-            return contents is not None and self._layout.join(
-                kv, block * size, layers, contents, first_layer=layers.first
-            )
+        pieces = [_Piece(block * size, layers, key) for block, key in enumerate(keys)]
 
-        return kv, await count_done_in_order(len(keys), step, self._window)
+        async def step(numbers: range) -> int:
+            some = pieces[numbers.start : numbers.stop]
+            blocks = await self._get(some, deadline.left_s())
+            return self._join(kv, some, blocks, layers.first)
+
+        batches = self._blocks.batches(self._layout.size_bytes(layers))
+        return kv, await count_done_in_order(len(keys), step, *batches)
 
     def _worth_loading(
         self, pieces: Sequence[_Piece], away: set[BlockKey], tokens: int, cost: PrefillCost

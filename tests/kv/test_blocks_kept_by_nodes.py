@@ -53,7 +53,7 @@ class Cluster:
 
     async def put(self, *numbers: int, at: str = "h1", depth: int = 0) -> list[int]:
         blocks = [(self.key(n), contents(n)) for n in numbers]
-        return await self.pools[at].put_many(blocks, first_depth=depth)
+        return await self.pools[at].put_many(blocks, depths=range(depth, depth + len(blocks)))
 
     async def got(self, number: int, *, at: str = "h2") -> bool:
         """Whether a node gets a block; it is the right one then."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -39,9 +40,30 @@ def test_old_measurements_are_forgotten_and_new_ones_weigh_more() -> None:
     speed = LoadSpeed()
     assert speed.estimate(0.0) is None
     speed.measured(0.0, Arrivals(0.1, 7), Arrivals(1.0, 100))
-    assert speed.estimate(1.0) == LoadTime(0.1, 100.0)
+    assert speed.estimate(1.0) == LoadTime(0.1 - 0.07, 100.0)
     speed.measured(2.0, Arrivals(0.1, 50), Arrivals(0.0, 0))  # 500 bytes a second
     latest = speed.estimate(3.0)
     assert latest is not None
     assert latest.bytes_per_s == 200.0
     assert speed.estimate(60.0) is None
+
+
+@given(
+    first=st.builds(Arrivals, SECONDS, st.integers(1, 1 << 20)),
+    rest=st.builds(Arrivals, SECONDS, st.integers(0, 1 << 20)),
+)
+def test_a_load_is_estimated_to_take_as_long_as_it_took(first: Arrivals, rest: Arrivals) -> None:
+    if not rest.size_bytes:
+        rest = Arrivals(0.0, 0)
+    speed = LoadSpeed()
+    speed.measured(0.0, first, rest)
+    time = speed.estimate(0.0)
+    assert time is not None
+    took_s = first.duration_s + rest.duration_s
+    estimated_s = time.duration_s(first.size_bytes + rest.size_bytes)
+    # Where the others came slower than the first, the rate is theirs.
+    assert (
+        estimated_s == pytest.approx(took_s)
+        if time.latency_s
+        else estimated_s >= took_s * (1 - 1e-9)
+    )

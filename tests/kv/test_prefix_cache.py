@@ -13,6 +13,8 @@ from innet.errors import KVError
 from innet.kv.hash_chain import chain, root_hash
 from innet.kv.layout import BlockLayout, KVArray
 from innet.kv.pool import BlockPool, MemoryTier, PoolSettings, TieredStore
+from innet.kv.pool.requests import MAX_KEPT_AT_ONCE
+from innet.kv.pool.window import BLOCKS_OF_REQUEST
 from innet.kv.prefill import PrefillCost
 from innet.kv.prefix_cache import LoadedLayers, PrefixCache
 from tests.kv.fake_network import TENANT, FakeFabric, run
@@ -100,6 +102,25 @@ def test_another_worker_finds_the_longest_prefix() -> None:
             assert await caches["other"].exists(prompt) == common
         counted = await caches["other"].statistics()
         assert (counted.lookups, counted.tokens_asked, counted.tokens_found) == (3, 44, 24)
+
+    with_caches(work)
+
+
+def test_the_blocks_of_a_prompt_share_requests() -> None:
+    async def work(caches: Caches) -> None:
+        kv = _kv(4 * 64)
+        assert await caches["user"].put(range(4 * 64), kv) == 4 * 64
+        requests = [
+            name
+            for node in caches.fabric.nodes.values()
+            for name in node.fetched
+            if "/request/" in name
+        ]
+        blocks = 2 * 64
+        assert blocks // MAX_KEPT_AT_ONCE <= len(requests) < blocks // BLOCKS_OF_REQUEST
+        found, got = await caches["other"].get_longest_prefix(range(4 * 64))
+        assert found == 4 * 64
+        assert _same(got, kv)
 
     with_caches(work)
 

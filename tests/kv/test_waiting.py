@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from innet.kv.pool.waiting import SingleFlight
+from innet.kv.pool.waiting import SingleFlight, count_done_in_order
 from innet.kv.pool.window import BlockWindow, Window
 from tests.kv.fake_network import run
 
@@ -168,3 +170,35 @@ def test_a_group_of_larger_blocks_than_expected_fits_into_a_window() -> None:
     window = BlockWindow(1)
     assert window.try_enter(window.places(64 << 20, 16))
     assert not window.try_enter()
+
+
+@given(
+    durations_s=st.lists(st.integers(0, 5), max_size=12),
+    failing=st.sets(st.integers(0, 11)),
+    together=st.integers(1, 4),
+    window=st.integers(1, 3),
+)
+def test_items_are_done_up_to_the_first_that_fails(
+    durations_s: list[int], failing: set[int], together: int, window: int
+) -> None:
+    count = len(durations_s)
+    first_failing = min((number for number in failing if number < count), default=count)
+    running, done = 0, set[int]()
+
+    async def step(numbers: range) -> int:
+        nonlocal running
+        running += 1
+        assert running <= window
+        try:
+            for number in numbers:
+                await asyncio.sleep(durations_s[number])
+                if number in failing:
+                    return number - numbers.start
+                done.add(number)
+            return len(numbers)
+        finally:
+            running -= 1
+
+    assert run(count_done_in_order(count, step, together, window)) == first_failing
+    assert done.issuperset(range(first_failing))
+    assert running == 0

@@ -173,15 +173,27 @@ class BlockPool:
         Raises:
             KVError: ``contents`` are not bytes in one dimension, or the pool is closed.
         """
-        return (await self._put([(key, _checked(contents))], depth, BLOCKS_OF_REQUEST))[0]
+        return (await self._put([(key, _checked(contents), depth)], BLOCKS_OF_REQUEST))[0]
 
     async def put_many(
-        self, blocks: Sequence[tuple[BlockKey, Contents]], *, first_depth: int = 0
+        self,
+        blocks: Sequence[tuple[BlockKey, Contents]],
+        *,
+        depths: Sequence[int] | None = None,
     ) -> list[int]:
-        """:meth:`put` blocks that follow each other in a prompt."""
+        """:meth:`put` several blocks.
+
+        Args:
+            blocks: as many as the caller likes.
+            depths: of each; by default they follow each other in a prompt, from its beginning.
+        """
         homes = [0] * len(blocks)
-        checked = [(key, _checked(contents)) for key, contents in blocks]
-        largest = max((contents.nbytes for _, contents in checked), default=1)
+        depths = range(len(blocks)) if depths is None else depths
+        checked = [
+            (key, _checked(contents), depth)
+            for (key, contents), depth in zip(blocks, depths, strict=True)
+        ]
+        largest = max((contents.nbytes for _, contents, _ in checked), default=1)
         together = self._together(largest)
         size = 1 if self._settings.puts == "when-asked" else together
         left = iter(range(0, len(blocks), size))
@@ -189,8 +201,7 @@ class BlockPool:
         async def put_in_turn() -> None:
             for start in left:
                 end = start + size
-                some = checked[start:end]
-                homes[start:end] = await self._put(some, first_depth + start, together)
+                homes[start:end] = await self._put(checked[start:end], together)
 
         await gather([put_in_turn() for _ in self._in_turn(len(blocks), size, largest)])
         return homes
@@ -270,6 +281,17 @@ class BlockPool:
             [*map(get_near, near), *(get_far() for _ in self._in_turn(len(far), size, largest))]
         )
         return found
+
+    def batches(self, block_bytes: int) -> tuple[int, int]:
+        """How to move many blocks of that size by calls of :meth:`put_many` or :meth:`get_many`,
+        for callers that use the first blocks while the others are in flight.
+
+        Returns:
+            Blocks of each call, and calls at once.
+        """
+        window = self._node.window
+        together = min(self._together(block_bytes), window.used_together(block_bytes))
+        return together, math.ceil(window.blocks(block_bytes) / together)
 
     def here(self, key: BlockKey) -> bool:
         """Whether this node itself has a block."""
@@ -423,20 +445,16 @@ class BlockPool:
         self._counts.load_times.add(now_s() - began_s)
         return contents, found.place
 
-    async def _put(
-        self, blocks: Sequence[tuple[BlockKey, Contents]], first_depth: int, together: int
-    ) -> list[int]:
+    async def _put(self, blocks: Sequence[NewBlock], together: int) -> list[int]:
         """:meth:`put` blocks whose homes keep them by one request; others may join it."""
-        if not 0 <= first_depth <= MAX_NUMBER + 1 - len(blocks):
-            raise KVError(f"the depth of a block is from 0 to {MAX_NUMBER}, not {first_depth}")
         began_s, window = now_s(), self._node.window
-        new: list[NewBlock] = []
-        for key, contents in blocks:
+        for key, _, depth in blocks:
             self._check(key)
-            new.append((key, contents, first_depth + len(new)))
-        window.on_seen((key.family, contents.nbytes) for key, contents in blocks)
-        count = window.places(max(contents.nbytes for _, contents in blocks), len(new))
-        announced = self.announcements.on_put(key.name for key, _ in blocks)
+            if not 0 <= depth <= MAX_NUMBER:
+                raise KVError(f"the depth of a block is from 0 to {MAX_NUMBER}, not {depth}")
+        window.on_seen((key.family, contents.nbytes) for key, contents, _ in blocks)
+        count = window.places(max(contents.nbytes for _, contents, _ in blocks), len(blocks))
+        announced = self.announcements.on_put(key.name for key, _, _ in blocks)
         if not window.try_enter(count):
             try:
                 await window.enter(places=count)
@@ -445,10 +463,10 @@ class BlockPool:
                     self._node.served.refuse(name)
                 raise
         try:
-            ends = await self._transfers.put(new, together)
+            ends = await self._transfers.put(blocks, together)
         finally:
             window.leave(count)
-        self._counts.count_puts(ends, sum(each[1].nbytes for each in new), now_s() - began_s)
+        self._counts.count_puts(ends, sum(each[1].nbytes for each in blocks), now_s() - began_s)
         return [each.count(None) for each in ends]
 
     async def _each(

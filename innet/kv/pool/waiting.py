@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
 from enum import Enum, auto
+from itertools import islice
 from typing import Any, Generic, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
@@ -47,43 +48,46 @@ async def cancel_all(futures: Sequence[asyncio.Future[Any]]) -> None:
 
 async def count_done_in_order(
     count: int,
-    step: Callable[[int], Awaitable[bool]],
+    step: Callable[[range], Awaitable[int]],
+    together: int,
     window: int,
     progress: Progress | None = None,
 ) -> int:
-    """Run steps from the first on, several at once, until one fails.
+    """Do items from the first on, several at once, until one fails.
 
-    Steps behind the failed one are cancelled, because nobody can use their results.
+    Steps behind a failed item are cancelled, because nobody can use their results.
 
     Args:
-        count: of the steps.
-        step: runs the step of that number, from 0; false: it failed.
+        count: of the items.
+        step: does the items of these numbers, from 0; returns how many succeeded before the first
+            that failed.
+        together: items of a step.
         window: steps at once.
         progress: see :data:`Progress`; steps may finish in any order.
 
     Returns:
-        How many steps succeeded before the first that failed.
+        How many items succeeded before the first that failed.
     """
-    running: dict[asyncio.Future[bool], int] = {}
-    total, following, done = count, 0, 0
+    running: dict[asyncio.Future[int], range] = {}
+    total, done = count, 0
+    following = iter([range(count)[at : at + together] for at in range(0, count, together)])
     try:
         while True:
-            while following < count and len(running) < window:
-                running[asyncio.ensure_future(step(following))] = following
-                following += 1
+            for items in islice(following, window - len(running)):
+                if items.start < count:
+                    running[asyncio.ensure_future(step(items))] = items
             if not running:
                 return count
             ended, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
             for future in ended:
-                number = running.pop(future)
-                if not future.result():
-                    count = min(count, number)
-                    continue
-                done += 1
-                if progress is not None:
+                items, succeeded = running.pop(future), future.result()
+                if succeeded < len(items):
+                    count = min(count, items.start + succeeded)
+                done += succeeded
+                if progress is not None and succeeded:
                     progress(done, total)
-            await cancel_all([future for future, number in running.items() if number > count])
-            running = {future: number for future, number in running.items() if number < count}
+            await cancel_all([future for future, items in running.items() if items.start >= count])
+            running = {future: items for future, items in running.items() if items.start < count}
     finally:
         await cancel_all(list(running))
 

@@ -147,6 +147,10 @@ class BlockWindow(Window):
         blocks = max(BLOCKS_OF_REQUEST, _REQUEST_BYTES // block_bytes)
         return max(1, min(blocks, self.blocks(block_bytes) // 2))
 
+    def used_together(self, block_bytes: int) -> int:
+        """Blocks that a caller may wait for as one: it copies larger ones while others arrive."""
+        return max(1, _REQUEST_BYTES // block_bytes)
+
     def blocks(self, block_bytes: int) -> int:
         """How many blocks of that size may be in flight."""
         return self._size // self.places(block_bytes)
