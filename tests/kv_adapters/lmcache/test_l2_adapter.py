@@ -22,7 +22,7 @@ from lmcache.v1.platform import consume_fd
 
 from innet.errors import KVError
 from innet.kv.adapters.lmcache import InnetL2Adapter, l2_adapter
-from tests.kv_adapters.hosts import Hosts
+from tests.kv_adapters.hosts import ROOM_BYTES, Hosts
 
 TIMEOUT_MS = 60_000
 DELETED_S = TIMEOUT_MS / 1000
@@ -179,6 +179,19 @@ def test_without_a_home_nothing_is_stored(
 ) -> None:
     hosts.home.reachable = False
     assert not store(adapters[0], [key(0)], [random(0)]).is_successful()
+
+
+def test_an_object_without_room_costs_no_other(
+    adapters: tuple[InnetL2Adapter, InnetL2Adapter],
+) -> None:
+    one, other = adapters
+    keys = [key(number) for number in range(40)]
+    tensors = [random(number) for number in range(40)]
+    tensors[20] = torch.zeros(ROOM_BYTES + 1, dtype=torch.uint8)
+    assert not store(one, keys, tensors).is_successful()
+    into = [torch.zeros_like(tensor) for tensor in tensors]
+    assert load(other, keys, into) == [number != 20 for number in range(40)]
+    assert all(map(torch.equal, into, tensors))
 
 
 def test_deleted_objects_are_gone(adapters: tuple[InnetL2Adapter, InnetL2Adapter]) -> None:

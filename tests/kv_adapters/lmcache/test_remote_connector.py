@@ -33,6 +33,11 @@ SHAPE = (2, 4, 16, 32)
 """Keys and values, layers, tokens, heads and channels."""
 
 
+def values(seed: int) -> torch.Tensor:
+    """Contents of a chunk."""
+    return torch.randn(SHAPE, generator=torch.Generator().manual_seed(seed)).bfloat16()
+
+
 class Remote:
     """An LMCache's remote store at a host."""
 
@@ -68,8 +73,7 @@ class Remote:
         """A chunk with random contents."""
         memory = self.local.allocate(torch.Size(SHAPE), torch.bfloat16)
         assert memory is not None
-        generator = torch.Generator().manual_seed(seed)
-        memory.tensor.copy_(torch.randn(SHAPE, generator=generator))
+        memory.tensor.copy_(values(seed))
         return memory
 
     def do(self, work: Coroutine[Any, Any, Result]) -> Result:
@@ -141,6 +145,30 @@ def test_a_prefix_ends_at_its_first_gap(remotes: tuple[Remote, Remote]) -> None:
     got = other.do(other.connector.batched_get(keys))
     assert [memory is not None for memory in got] == [True, True, False, True, False]
     assert torch.equal(got[3].tensor, one.memory(4).tensor)
+
+
+def test_chunks_put_together_are_loaded_up_to_the_first_gap(
+    remotes: tuple[Remote, Remote], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = remotes
+    keys, chunks = [key(number) for number in range(40)], [one.memory(n) for n in range(40)]
+    assert one.connector.support_batched_put()
+    one.do(one.connector.batched_put(keys, chunks))
+    assert not any(memory.get_ref_count() for memory in chunks)
+    assert one.connector.remove_sync(keys[20])
+    allocated: list[MemoryObj] = []
+    allocate = other.local.allocate
+
+    def noted(*args: Any) -> MemoryObj | None:
+        memory = allocate(*args)
+        allocated.append(memory)
+        return memory
+
+    monkeypatch.setattr(other.local, "allocate", noted)
+    got = other.do(other.connector.batched_get_non_blocking("lookup", keys))
+    assert len(got) == 20
+    assert all(torch.equal(each.tensor, values(number)) for number, each in enumerate(got))
+    assert sum(memory.get_ref_count() for memory in allocated) == 20
 
 
 @pytest.mark.parametrize(

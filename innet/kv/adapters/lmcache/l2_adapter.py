@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import logging
 import threading
@@ -19,8 +18,8 @@ from lmcache.v1.platform import create_event_notifier
 
 from innet.kv.adapters.engine_pool import AdapterOptions, pool_of_process
 from innet.kv.adapters.lmcache.objects import ObjectNames, pack, unpack_into
-from innet.kv.names import BlockKey
 from innet.kv.pool import PoolStatistics
+from innet.kv.pool.waiting import count_done_in_order
 
 _LOCK_S: Final = 60.0
 """How long an object is pinned after a lookup, unless it is unlocked before."""
@@ -114,13 +113,20 @@ class InnetL2Adapter(L2AdapterInterface):
         return self._blocks.statistics()
 
     async def _store(self, keys: list[ObjectKey], objects: list[MemoryObj]) -> L2StoreResult:
-        async def store(name: BlockKey, memory: MemoryObj) -> tuple[int, int]:
-            block = pack(memory, self._codec)
-            return await self._blocks.put(name, block), block.nbytes
-
         names = await self._names.of_objects(keys)
-        stored = await asyncio.gather(*map(store, names, objects))
-        return L2StoreResult(all(homes for homes, _ in stored), sum(size for _, size in stored))
+        homes, stored_bytes = list[int](), 0
+
+        async def store(numbers: range) -> int:
+            nonlocal stored_bytes
+            blocks = [(names[number], pack(objects[number], self._codec)) for number in numbers]
+            homes.extend(await self._blocks.put_many(blocks, depths=numbers))
+            stored_bytes += sum(block.nbytes for _, block in blocks)
+            return len(numbers)
+
+        # Some objects are copied while others are on their way.
+        largest = max((memory.get_size() for memory in objects), default=1)
+        await count_done_in_order(len(objects), store, *self._blocks.batches(largest))
+        return L2StoreResult(all(homes), stored_bytes)
 
     async def _lookup(self, keys: list[ObjectKey]) -> Bitmap:
         names = await self._names.of_objects(keys)

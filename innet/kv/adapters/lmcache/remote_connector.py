@@ -19,6 +19,7 @@ from innet.kv.adapters.engine_pool import AdapterOptions, pool_of_process
 from innet.kv.adapters.lmcache.objects import ObjectNames, pack, unpack, unpack_into
 from innet.kv.names import BlockKey
 from innet.kv.pool.network import Contents
+from innet.kv.pool.waiting import count_done_in_order
 from innet.kv.pool_options import PoolOptions
 
 Result = TypeVar("Result")
@@ -111,11 +112,45 @@ class InnetRemoteConnector(RemoteConnector):
         blocks = await asyncio.wrap_future(self._start(self._blocks.get_many, keys))
         return [None if block is None else self._loaded(block) for block in blocks]
 
+    async def batched_get_non_blocking(
+        self, lookup_id: str, keys: list[CacheEngineKey]
+    ) -> list[MemoryObj]:
+        """The chunks before the first that was not found."""
+        loaded: list[MemoryObj | None] = [None] * len(keys)
+
+        async def load(numbers: range) -> int:
+            some = await self.batched_get(keys[numbers.start : numbers.stop])
+            loaded[numbers.start : numbers.stop] = some
+            return next((place for place, memory in enumerate(some) if memory is None), len(some))
+
+        found = 0
+        try:
+            found = await count_done_in_order(len(keys), load, *self._batches())
+        finally:
+            for memory in loaded[found:]:
+                if memory is not None:
+                    memory.ref_count_down()
+        return [memory for memory in loaded[:found] if memory is not None]
+
     async def put(self, key: CacheEngineKey, memory_obj: MemoryObj) -> None:
-        block = pack(memory_obj, self._codec)
-        await asyncio.wrap_future(
-            self._start(lambda names: self._blocks.put(names[0], block), [key])
-        )
+        await self.batched_put([key], [memory_obj])
+
+    def support_batched_put(self) -> bool:
+        return True
+
+    async def batched_put(self, keys: list[CacheEngineKey], memory_objs: list[MemoryObj]) -> None:
+        async def store(numbers: range) -> int:
+            some = slice(numbers.start, numbers.stop)
+            blocks = [pack(memory, self._codec) for memory in memory_objs[some]]
+
+            def put(names: list[BlockKey]) -> Awaitable[list[int]]:
+                named = list(zip(names, blocks, strict=True))
+                return self._blocks.put_many(named, depths=numbers)
+
+            await asyncio.wrap_future(self._start(put, keys[some]))
+            return len(numbers)
+
+        await count_done_in_order(len(keys), store, *self._batches())
 
     def remove_sync(self, key: CacheEngineKey) -> bool:
         """Drop a chunk here and at its homes; whether it is gone from all of them."""
@@ -134,6 +169,11 @@ class InnetRemoteConnector(RemoteConnector):
             return await work(await self._names.of_chunks(keys))
 
         return self._member.submit(run())
+
+    def _batches(self) -> tuple[int, int]:
+        """Chunks of each call of the pool, and calls at once: some are copied while others are on
+        their way."""
+        return self._blocks.batches(self.full_chunk_size_bytes)
 
     def _loaded(self, block: Contents) -> MemoryObj | None:
         try:
