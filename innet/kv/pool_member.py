@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import secrets
 import shutil
 import threading
@@ -59,6 +60,7 @@ _COUNTERS_TIMEOUT_S: Final = 0.5
 _TENANT_DIGITS: Final = 8
 EVENT_SUFFIX: Final = ".kv-events"
 _open_members: weakref.WeakSet[PoolMember] = weakref.WeakSet()
+_log = logging.getLogger(__name__)
 
 
 class PoolMember(LoopThread):
@@ -205,10 +207,21 @@ class PoolMember(LoopThread):
 
         Args:
             at_least: wait until there are that many.
-            timeout_s: of the wait; after it, the members present are returned.
+            timeout_s: of the wait; after it, the members present are returned, and the log has a
+                warning.
         """
-        await await_members(self._network, lambda there: len(there) >= at_least, timeout_s)
-        return tuple(sorted(self._network.members()))
+        enough = await await_members(self._network, lambda there: len(there) >= at_least, timeout_s)
+        members = tuple(sorted(self._network.members()))
+        if not enough:
+            _log.warning(
+                "the pool has %d of %d members after %g s: %s. Members that join later do not find "
+                "all blocks that are put before",
+                len(members),
+                at_least,
+                timeout_s,
+                ", ".join(members) or "none",
+            )
+        return members
 
     def close(self) -> None:
         """Leave the pool; blocks that only this process has are lost. Safe to call twice."""

@@ -65,8 +65,11 @@ def test_programs_without_an_event_loop_block(pool: innet.KVPool) -> None:
     assert blocking.statistics().tokens_put == 4
 
 
-async def test_any_event_loop_can_await(pool: innet.KVPool) -> None:
+async def test_any_event_loop_can_await(
+    pool: innet.KVPool, caplog: pytest.LogCaptureFixture
+) -> None:
     assert await pool.members(at_least=2, timeout_s=0.01) == ("h0",)
+    assert "1 of 2 members after 0.01 s: h0." in caplog.text
     assert await pool.put_many([(TOKENS, KV), (TOKENS[1:], KV[:, :, 1:])]) == [4, 4]
     [(found, kv), (nothing, _)] = await pool.get_longest_prefixes([TOKENS, [9, 9]])
     assert (found, nothing) == (4, 0)

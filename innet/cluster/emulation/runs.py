@@ -305,7 +305,8 @@ def create_run(
     except OSError as error:
         shutil.rmtree(unfinished)
         raise RunExists(
-            f"a run {run_id} exists already. Choose another id, or end it: innet down {run_id}."
+            f"a run {run_id} exists already. Choose another name (--name), or end it: "
+            f"innet down {run_id}."
         ) from error
     return record
 
