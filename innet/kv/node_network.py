@@ -76,7 +76,7 @@ class BlockHost(Protocol):
         """Delivers requests for objects of the node."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class _Fetched(Sealed):
     """A fetched block, in memory that nobody can have changed: it is not verified again."""
 

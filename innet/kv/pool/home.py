@@ -71,7 +71,8 @@ class Home:
         self._counts = node.counts
         self._store = node.store
         self._summary = Summary(node.store.tiers.memory)
-        node.store.watch(self._summary.on_tier)
+        if node.directory is not None:  # otherwise no member asks for summaries
+            node.store.watch(self._summary.on_tier)
         self._lease_timer: asyncio.TimerHandle | None = None
         # Requesters wait longer than the home waits for the producer, so that they do not
         # take the home for dead when the producer is.
@@ -245,7 +246,8 @@ class Home:
         if has_room is None:
             self._begin(self._keep_beside(kept, depth))
         elif has_room:
-            self._counts.kept.update(kept.requesters)
+            for requester in kept.requesters:  # update() takes as long as all of the above
+                self._counts.kept[requester] += 1
 
     async def _keep_beside(self, kept: KeptBlock, depth: int) -> None:
         """Keep a block under whose name another one was published meanwhile."""

@@ -32,7 +32,7 @@ class Cause(Enum):
     """A home had no room for it, or could not fetch it."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)  # not frozen: that takes three times as long, for each block
 class Sealed:
     """A block as its producer signed it.
 
@@ -66,7 +66,7 @@ class KeepOptions:
     room_bytes: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class KeptBlock:
     """A block that the network fetched and keeps on its own, at another node's request.
 

@@ -230,6 +230,8 @@ class ServedBlocks:
             return False
         publication.holders -= 1
         publishing = publication.publishing
+        if publishing is None and publication.holders:
+            return False
         if publishing is None or publishing.done():
             return self._is_over(name, publication)
 
@@ -244,8 +246,9 @@ class ServedBlocks:
     def _is_over(self, name: str, publication: Publication) -> bool:
         """Whether nobody holds a publication, which is then forgotten."""
         if publication.holders or self._publications.get(name) is not publication:
-            with suppress(KVError, asyncio.CancelledError):
-                publication.settle()
+            if publication.publishing is not None:
+                with suppress(KVError, asyncio.CancelledError):
+                    publication.settle()
             return False
         del self._publications[name]
         return True

@@ -261,7 +261,7 @@ class LocalStore:
             if self.tiers.disk is not None and not evicted.is_copy:
                 self.tiers.disk.put(victim, evicted.kept, evicted.depth)
             self._on_change(victim)
-        return self.tier(name) is not None
+        return not victims or self.tier(name) is not None
 
     def remove(self, name: str) -> None:
         """Drop a block, pinned or not."""
@@ -319,6 +319,10 @@ class LocalStore:
             self._leases.end_all(name)
         for listener in self._listeners:
             listener(name, tier)
+        self._on_tier(name, tier)
+
+    def _on_tier(self, name: str, tier: Tier | None) -> None:
+        """Called when a block may have moved to ``tier``."""
 
     def _on_loaded(self, name: str) -> None:
         """Called when a block was loaded from disk: it is served now, and may not be in memory."""
@@ -390,10 +394,8 @@ class ServedStore(LocalStore):
         another of the name is served."""
         if not self._served.adopt(name, block):
             return None
-        try:
-            return self.put(name, block, depth)
-        finally:
-            self._served.release(name)
+        self._in_memory.add(name)  # if there is no room, `put` removes it and ends the hold
+        return self.put(name, block, depth)
 
     def defer(self, name: str, block: DeferredBlock) -> None:
         """Add a block of a producer; its requesters wait until it is fetched from there."""
@@ -456,11 +458,9 @@ class ServedStore(LocalStore):
             timer.cancel()
             self._served.release(name)
 
-    def _on_change(self, name: str) -> None:
-        super()._on_change(name)
+    def _on_tier(self, name: str, tier: Tier | None) -> None:
         if self._is_closed:
             return
-        tier = self.tier(name)
         if tier is Tier.MEMORY:
             if name not in self._in_memory:
                 self._in_memory.add(name)

@@ -145,9 +145,10 @@ class BlockTier(Generic[Kept]):
         entry.since_s = now_s()
         self._entries[name] = entry
         self._used_bytes += entry.size
-        self._policy.insert(name.encode(), entry.depth, entry.size)
+        block = name.encode()
+        self._policy.insert(block, entry.depth, entry.size)
         if entry.is_copy:
-            self._policy.demote(name.encode())
+            self._policy.demote(block)
         victims = []
         while self._used_bytes > self.capacity_bytes:
             victim = self._policy.take_victim().decode()
