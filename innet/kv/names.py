@@ -73,10 +73,15 @@ class BlockFamily:
         """The prefix of the names of the family's blocks."""
         return f"{tenant_prefix(self.tenant)}/{self.model_digest}/{self.layout}/{self.layers}"
 
-    @property
+    @cached_property
     def layers(self) -> str:
         """The layers in a block, as in its name: ``0-31``."""
         return f"{self.first_layer}-{self.end_layer - 1}"
+
+    @cached_property
+    def kind(self) -> tuple[str, str, str]:
+        """The tenant, model and layout, which all blocks of one request share."""
+        return self.tenant, self.model_digest, self.layout
 
     def name(self, block_hash: bytes) -> str:
         """The name of a block of the family."""
@@ -114,7 +119,7 @@ class BlockKey:
     @property
     def name(self) -> str:
         """The block's name."""
-        return self.family.name(self.block_hash)
+        return f"{self.family.prefix}/{self.block_hash.hex()}"
 
     @classmethod
     def parse(cls, name: str) -> BlockKey:

@@ -217,35 +217,34 @@ class NodeBlockNetwork:
 
     def publish(self, name: str, contents: Contents) -> asyncio.Future[Sealed]:
         """See :meth:`BlockNetwork.publish`; it has begun when this returns."""
-        return self._publish([name], [contents], lambda blocks: blocks[0])
+        return self._publish([name], [contents], is_single=True)
 
     def publish_together(
         self, names: Sequence[str], contents: Sequence[Contents]
     ) -> asyncio.Future[Sequence[Sealed]]:
         """See :meth:`BlockNetwork.publish_together`; all have begun when this returns."""
-        return self._publish(names, contents, lambda blocks: blocks)
+        return self._publish(names, contents)
 
     def _publish(
-        self,
-        names: Sequence[str],
-        contents: Sequence[Contents],
-        convert: Callable[[Sequence[Sealed]], Result],
-    ) -> asyncio.Future[Result]:
-        with self._running() as node:
-            operation, signed = node.publish_objects(
+        self, names: Sequence[str], contents: Sequence[Contents], *, is_single: bool = False
+    ) -> asyncio.Future[Any]:
+        try:
+            operation, signed = self._open_node().publish_objects(
                 names,
                 contents,
                 self._signing_key,
                 self._packet_bytes,
                 draft=not self._neighbours.isdisjoint(self._known),
             )
+        except RuntimeError as error:
+            raise self._stopped(error) from error
 
-        def published(status: int, detail: str) -> Result:
-            if not _is_published(names[0], status, detail):
-                raise KVError(f"{names[0]} cannot be signed: {detail}")
-            return convert(
-                [Sealed(its, root.root()) for its, root in zip(contents, signed, strict=True)]
-            )
+        def published(status: int, detail: str) -> Sealed | list[Sealed]:
+            if status != _core.STATUS_DONE:
+                raise KVError(f"{names[0]} cannot be published: {detail}")
+            if is_single:
+                return Sealed(contents[0], signed[0].root())
+            return [Sealed(its, root.root()) for its, root in zip(contents, signed, strict=True)]
 
         return self._operations.result_of(operation, published, batched=True)
 
@@ -330,11 +329,13 @@ class NodeBlockNetwork:
         if self._loop is None:
             return
         node = self._host.node
-        with suppress(RuntimeError):
+        try:
             if self._adopted:
                 adopted, self._adopted = self._adopted, []
                 node.adopt_objects(adopted)
             change(node)
+        except RuntimeError:  # it has been stopped
+            return
 
     def stop_keeping(self) -> None:
         if self._loop is not None:
@@ -403,7 +404,7 @@ class NodeBlockNetwork:
             )
         except RuntimeError as error:  # the node has been stopped
             _log.debug("cannot fetch %s from %s: %s", names, source, error)
-            unreachable: asyncio.Future[Any] = self._running_loop().create_future()
+            unreachable: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
             causes = [Cause.UNREACHABLE] * len(names)
             unreachable.set_result(causes[0] if is_single else causes)
             return unreachable
@@ -439,17 +440,9 @@ class NodeBlockNetwork:
         Raises:
             KVError: the network is not open.
         """
-        self._running_loop()
-        return self._host.node
-
-    def _running_loop(self) -> asyncio.AbstractEventLoop:
-        """
-        Raises:
-            KVError: the network is not open.
-        """
         if self._loop is None:
             raise KVError(f"the pool's network on {self.node} is closed; open the pool again")
-        return self._loop
+        return self._host.node
 
     def _on_asked(self, asked: Sequence[AskedObject]) -> None:
         loop = self._loop

@@ -29,10 +29,10 @@ class Durations:
     def __post_init__(self) -> None:
         self.counts = self.counts or [0] * (len(self.bounds_s) + 1)
 
-    def add(self, duration_s: float) -> None:
-        """Count one more."""
-        self.counts[bisect_left(self.bounds_s, duration_s)] += 1
-        self.sum_s += duration_s
+    def add(self, duration_s: float, count: int = 1) -> None:
+        """Count so many more of one duration."""
+        self.counts[bisect_left(self.bounds_s, duration_s)] += count
+        self.sum_s += count * duration_s
 
 
 class Ages(Durations):

@@ -77,10 +77,11 @@ class _PendingCallbacks:
         """Whether :meth:`fail` was called."""
         return self._failure is not None
 
-    def add(self, operation: int, callback: Callback) -> None:
-        """Keep ``callback`` until ``operation`` ends."""
+    def add(self, operation: int, callback: Callback) -> bool:
+        """Keep ``callback`` until ``operation`` ends; false: call :meth:`fail_pending`."""
         with self._lock:
             self._callbacks[operation] = callback
+        return self._failure is None
 
     def clear(self) -> None:
         """Drop all."""
@@ -267,10 +268,10 @@ class LoopCollector:
 
     def _add(self, operation: int, callback: Callback) -> bool:
         """Whether to wait for the operation; otherwise the collector has failed."""
-        self._callbacks.add(operation, callback)
-        if self._callbacks.failed:
+        is_working = self._callbacks.add(operation, callback)
+        if not is_working:
             self._loop.call_soon(self._callbacks.fail_pending)
-        return not self._callbacks.failed
+        return is_working
 
     def _deliver_ended(self) -> None:
         try:

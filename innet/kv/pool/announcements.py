@@ -7,7 +7,7 @@ import hashlib
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,7 +18,7 @@ from innet.kv.names import BlockFamily, BlockKey
 from innet.kv.pool.home import Home
 from innet.kv.pool.network import Cause, Contents
 from innet.kv.pool.pool_node import PoolNode
-from innet.kv.pool.transfers import BlockTransfers, Found
+from innet.kv.pool.transfers import BlockTransfers, Found, NewBlock
 from innet.kv.pool.waiting import count_to_gap, gather, now_s
 
 DEFAULT_LEASE_S: Final = 60.0
@@ -183,12 +183,12 @@ class Announcements:
         self._node.counts.count_lookup(count, gap, len(keys))
         return count
 
-    def on_put(self, names: Iterable[str]) -> list[str]:
-        """Return the announced blocks among these: publishing them answers their waiting
-        requesters."""
+    def on_put(self, blocks: Sequence[NewBlock]) -> list[str]:
+        """Return the names of the announced blocks among these: publishing them answers their
+        waiting requesters."""
         if not self._pending:
             return []
-        announced = [name for name in names if self._pending.pop(name, 0) > 0]
+        announced = [key.name for key, _, _ in blocks if self._pending.pop(key.name, 0) > 0]
         for name in announced:
             self._node.served.forget_expected(name)
         return announced

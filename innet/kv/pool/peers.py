@@ -12,7 +12,7 @@ from typing import Final, TypeAlias, TypeVar
 from innet.errors import KVError
 from innet.kv.names import BlockKey
 from innet.kv.pool.network import BlockNetwork, Cause, Sealed
-from innet.kv.pool.requests import Action, Answer, Keep, kind_of, request_name
+from innet.kv.pool.requests import Action, Answer, Keep, request_name
 from innet.kv.pool.waiting import GivenUp, gather, now_s
 from innet.kv.pool.window import BLOCKS_OF_REQUEST
 
@@ -145,10 +145,16 @@ class Members:
 
     def homes(self, block_hash: bytes) -> tuple[str, ...]:
         """The homes of a block, in the order in which they are asked; there may be none."""
+        return self.homes_of((block_hash,))[0]
+
+    def homes_of(self, block_hashes: Sequence[bytes]) -> list[tuple[str, ...]]:
+        """:meth:`homes` of several blocks."""
         known = self._network.members()
         if known is not self._known or self._failing:
             self._update(known)
-        return () if self._placement is None else self._placement.homes(block_hash)
+        if self._placement is None:
+            return [()] * len(block_hashes)
+        return [self._placement.homes(block_hash) for block_hash in block_hashes]
 
     def other_homes(self, key: BlockKey) -> list[str]:
         """The homes of a block except this node."""
@@ -323,7 +329,7 @@ class PeerClient:
         if len(blocks) >= most:
             whole = await self._answer(member, Keep(tuple(blocks), source))
             return _refusals(whole, 0, len(blocks))
-        kind = (member, source, kind_of(blocks[0][0]))
+        kind = (member, source, blocks[0][0].family.kind)
         while True:
             batch = self._open.get(kind)
             if batch is None or len(batch.blocks) + len(blocks) > most:

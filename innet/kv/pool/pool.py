@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import copy
 import math
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import Self, TypeVar
+from typing import Final, Self, TypeVar
 
 import numpy as np
 
@@ -31,6 +31,8 @@ from innet.kv.pool.window import BLOCKS_OF_REQUEST
 from innet.node.messages import tenant_prefix
 
 Result = TypeVar("Result")
+
+_BYTES: Final = np.dtype(np.uint8)
 
 
 class BlockPool:
@@ -173,7 +175,7 @@ class BlockPool:
         Raises:
             KVError: ``contents`` are not bytes in one dimension, or the pool is closed.
         """
-        return (await self._put([(key, _checked(contents), depth)], BLOCKS_OF_REQUEST))[0]
+        return (await self._put(self._new_blocks([(key, contents)], [depth]), BLOCKS_OF_REQUEST))[0]
 
     async def put_many(
         self,
@@ -188,20 +190,15 @@ class BlockPool:
             depths: of each; by default they follow each other in a prompt, from its beginning.
         """
         homes = [0] * len(blocks)
-        depths = range(len(blocks)) if depths is None else depths
-        checked = [
-            (key, _checked(contents), depth)
-            for (key, contents), depth in zip(blocks, depths, strict=True)
-        ]
-        largest = max((contents.nbytes for _, contents, _ in checked), default=1)
+        new = self._new_blocks(blocks, range(len(blocks)) if depths is None else depths)
+        largest = max((contents.nbytes for _, contents, _ in new), default=1)
         together = self._together(largest)
         size = 1 if self._settings.puts == "when-asked" else together
         left = iter(range(0, len(blocks), size))
 
         async def put_in_turn() -> None:
             for start in left:
-                end = start + size
-                homes[start:end] = await self._put(checked[start:end], together)
+                homes[start : start + size] = await self._put(new[start : start + size], together)
 
         await gather([put_in_turn() for _ in self._in_turn(len(blocks), size, largest)])
         return homes
@@ -241,7 +238,7 @@ class BlockPool:
         self, key: BlockKey, *, timeout_s: float | None = None, producer: str = ""
     ) -> tuple[Contents, Place] | tuple[None, Cause]:
         """A block and where it was found, or ``None`` and why it was not; else as :meth:`get`."""
-        self._check(key)
+        self._check([key])
         began_s = now_s()
         time_s = self._timeout(timeout_s)
         if producer:
@@ -254,13 +251,13 @@ class BlockPool:
         self, keys: Sequence[BlockKey], *, timeout_s: float | None = None
     ) -> list[Contents | None]:
         """:meth:`get` for several blocks."""
+        self._check(keys)
         began_s, time_s = now_s(), self._timeout(timeout_s)
         found: list[Contents | None] = [None] * len(keys)
         self._home.drain_kept()
         far = list[int]()
         near = list[int]()
         for place, key in enumerate(keys):
-            self._check(key)
             (far if self._transfers.is_far(key) else near).append(place)
         largest = self._node.window.size_of(keys[place].family for place in far)
         size = self._together(largest)
@@ -348,8 +345,7 @@ class BlockPool:
             raise KVError(f"nodes are a sequence of members, not {nodes!r}: give nodes=[{nodes!r}]")
         if nodes is not None:
             return await self._each(keys, lambda key: self._transfers.replicate(key, nodes))
-        for key in keys:
-            self._check(key)
+        self._check(keys)
         time_s = self._timeout(timeout_s)
         found = await gather([self._transfers.load(key, time_s) for key in keys])
         return [isinstance(one, Found) for one in found]
@@ -445,16 +441,26 @@ class BlockPool:
         self._counts.load_times.add(now_s() - began_s)
         return contents, found.place
 
-    async def _put(self, blocks: Sequence[NewBlock], together: int) -> list[int]:
-        """:meth:`put` blocks whose homes keep them by one request; others may join it."""
-        began_s, window = now_s(), self._node.window
-        for key, _, depth in blocks:
-            self._check(key)
+    def _new_blocks(
+        self, blocks: Sequence[tuple[BlockKey, Contents]], depths: Sequence[int]
+    ) -> list[NewBlock]:
+        """Blocks that can be put, and that the window has seen."""
+        self._check([key for key, _ in blocks])
+        new = []
+        for (key, contents), depth in zip(blocks, depths, strict=True):
             if not 0 <= depth <= MAX_NUMBER:
                 raise KVError(f"the depth of a block is from 0 to {MAX_NUMBER}, not {depth}")
-        window.on_seen((key.family, contents.nbytes) for key, contents, _ in blocks)
-        count = window.places(max(contents.nbytes for _, contents, _ in blocks), len(blocks))
-        announced = self.announcements.on_put(key.name for key, _, _ in blocks)
+            new.append((key, _checked(contents), depth))
+        self._node.window.on_seen([(key.family, contents.nbytes) for key, contents, _ in new])
+        return new
+
+    async def _put(self, blocks: Sequence[NewBlock], together: int) -> list[int]:
+        """:meth:`put` blocks whose homes keep them by one request; others may join it."""
+        self._require_open()
+        began_s, window = now_s(), self._node.window
+        sizes = [contents.nbytes for _, contents, _ in blocks]
+        count = window.places(max(sizes), len(blocks))
+        announced = self.announcements.on_put(blocks)
         if not window.try_enter(count):
             try:
                 await window.enter(places=count)
@@ -466,14 +472,13 @@ class BlockPool:
             ends = await self._transfers.put(blocks, together)
         finally:
             window.leave(count)
-        self._counts.count_puts(ends, sum(each[1].nbytes for each in blocks), now_s() - began_s)
+        self._counts.count_puts(ends, sum(sizes), now_s() - began_s)
         return [each.count(None) for each in ends]
 
     async def _each(
         self, keys: Sequence[BlockKey], work: Callable[[BlockKey], Awaitable[Result]]
     ) -> list[Result]:
-        for key in keys:
-            self._check(key)
+        self._check(keys)
 
         async def one(key: BlockKey) -> Result:
             async with self._node.window:
@@ -482,7 +487,7 @@ class BlockPool:
         return await gather([one(key) for key in keys])
 
     async def _absence(self, key: BlockKey, timeout_s: float | None) -> Cause | None:
-        self._check(key)
+        self._check([key])
         return await self._transfers.absence(key, self._timeout(timeout_s))
 
     def _timeout(self, timeout_s: float | None) -> float:
@@ -496,12 +501,13 @@ class BlockPool:
         if self._serving is None:
             raise KVError("the pool is not open; use `async with`, or await start() first")
 
-    def _check(self, key: BlockKey) -> None:
+    def _check(self, keys: Iterable[BlockKey]) -> None:
         self._require_open()
-        if key.family.tenant != self._tenant:
-            raise KVError(
-                f"{key.name} is a block of another tenant than the pool's, {self._tenant}"
-            )
+        for key in keys:
+            if key.family.tenant != self._tenant:
+                raise KVError(
+                    f"{key.name} is a block of another tenant than the pool's, {self._tenant}"
+                )
 
 
 def _checked(contents: Contents) -> Contents:
@@ -515,7 +521,7 @@ def _checked(contents: Contents) -> Contents:
             "a block is an array of bytes in one dimension, not of the type "
             f"{type(contents).__name__}; use numpy.frombuffer(contents, numpy.uint8)"
         )
-    if contents.dtype != np.uint8 or contents.ndim != 1 or not contents.size:
+    if contents.dtype != _BYTES or contents.ndim != 1 or not contents.size:
         raise KVError(
             f"a block is an array of bytes in one dimension, not {contents.dtype} of shape "
             f"{contents.shape}; use array.reshape(-1).view(numpy.uint8)"

@@ -219,15 +219,10 @@ def requests_prefix(tenant: str, member: str) -> str:
     return f"{tenant_prefix(tenant)}/{REQUEST_COMPONENT}/{member}"
 
 
-def kind_of(block: BlockKey) -> tuple[str, str, str]:
-    """The tenant, model and layout, which all blocks of one request share."""
-    return block.family.tenant, block.family.model_digest, block.family.layout
-
-
 def _check_blocks(blocks: Sequence[tuple[BlockKey, int]]) -> None:
     if not 1 <= len(blocks) <= MAX_KEPT_AT_ONCE:
         raise KVError(f"one request is for 1 to {MAX_KEPT_AT_ONCE} blocks, not {len(blocks)}")
-    if len({kind_of(block) for block, _ in blocks}) > 1:
+    if len({block.family.kind for block, _ in blocks}) > 1:
         raise KVError("the blocks of one request are of one tenant, model and layout")
 
 

@@ -78,12 +78,13 @@ class ServedBlocks:
         for name, contents in blocks:
             if name not in self._publications:
                 new.setdefault(name, contents)
+        started: dict[str, Publication] = {}
         if not new:
-            return {}
+            return started
         together = self._network.publish_together(tuple(new), tuple(new.values()))
         publishing = asyncio.ensure_future(together)
-        started = {name: Publication(publishing, place) for place, name in enumerate(new)}
-        self._publications |= started
+        for place, name in enumerate(new):
+            self._publications[name] = started[name] = Publication(publishing, place)
         return started
 
     async def published(self, publication: Publication) -> Sealed | None:
@@ -230,10 +231,11 @@ class ServedBlocks:
             return False
         publication.holders -= 1
         publishing = publication.publishing
-        if publishing is None and publication.holders:
-            return False
         if publishing is None or publishing.done():
-            return self._is_over(name, publication)
+            if publication.holders:
+                return self._is_over(name, publication)
+            del self._publications[name]
+            return True
 
         # A publication in progress cannot be withdrawn, but another part may hold it meanwhile.
         def ended(_: object) -> None:

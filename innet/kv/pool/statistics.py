@@ -134,10 +134,11 @@ class PoolStatistics:
         """Count blocks that were put together, by their ends at their homes."""
         self.puts += len(ends)
         self.put_bytes += size_bytes
+        self.store_times.add(duration_s, len(ends))
         for each in ends:
-            self.store_times.add(duration_s)
-            if each.count(None) < len(each):
-                self.lost_copies.update(end for end in each if end is not None)
+            for end in each:
+                if end is not None:
+                    self.lost_copies[end] += 1
 
     def counters(self, tenant: str, engine: str, model: str = "") -> dict[str, Any]:
         """The document of a pool, as :class:`innet.telemetry.messages.PoolCounters` has it.

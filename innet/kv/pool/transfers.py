@@ -11,8 +11,7 @@ from innet.kv.names import BlockKey
 from innet.kv.pool.home import Home
 from innet.kv.pool.network import Cause, Contents, Sealed
 from innet.kv.pool.pool_node import PoolNode
-from innet.kv.pool.requests import Note, kind_of
-from innet.kv.pool.served import Publication
+from innet.kv.pool.requests import Note
 from innet.kv.pool.statistics import Place
 from innet.kv.pool.store import Tier
 from innet.kv.pool.waiting import SingleFlight, gather, now_s
@@ -300,16 +299,45 @@ class BlockTransfers:
             producer, otherwise why not.
         """
         if self._keeps:
-            return await self._put(
-                [(key, contents.copy(), depth) for key, contents, depth in blocks], together
-            )
+            blocks = [(key, contents.copy(), depth) for key, contents, depth in blocks]
+        served = self._node.served
+        names: list[str] = []
+        new: list[tuple[str, Contents]] = []
+        for key, contents, _ in blocks:
+            name = key.name
+            names.append(name)
+            if not (self._defers or (self._keeps and self._home.has(name))):
+                new.append((name, contents))
+        signing = served.start_signing(new)
+        held = list(signing)
+        sealed: dict[str, Sealed | None] = {}
         try:
-            return await self._put(blocks, together)
+            for name, (_, contents, _) in zip(names, blocks, strict=True):
+                if name not in signing:
+                    sealed[name] = await self._seal(name, contents)
+                    held.append(name)
+            if self._defers:
+                told = await self._note_homes(sealed[names[0]], blocks[0])
+                if told is not None:
+                    return [told]
+            # Homes fetch the blocks while they are signed.
+            ends = await self._keep_at_homes(blocks, together)
+            for name, publication in signing.items():
+                sealed[name] = await served.published(publication)
+                if not self._keeps:
+                    break  # nobody needs the others, which end together with it
+            if self._keeps:
+                for name, block, its_ends in zip(names, blocks, ends, strict=True):
+                    await self._keep_here(name, sealed[name], block, its_ends)
+            return ends
         except BaseException:
-            # Other bytes would be signed, and homes that were asked already would keep them.
-            for key, _, _ in blocks:
-                await self._node.served.wait_until_signed(key.name)
+            if not self._keeps:
+                # Other bytes would be signed, and homes that were asked already would keep them.
+                for name in names:
+                    await served.wait_until_signed(name)
             raise
+        finally:
+            served.release(*held)
 
     async def replicate(self, key: BlockKey, nodes: Sequence[str]) -> bool:
         """Let other members keep a block as well; whether all have it."""
@@ -322,38 +350,10 @@ class BlockTransfers:
         finally:
             node.served.release(name)
 
-    async def _put(self, blocks: Sequence[NewBlock], together: int) -> list[list[Cause | None]]:
-        served = self._node.served
-        names = [key.name for key, _, _ in blocks]
-        signing = self._start_signing(names, blocks)
-        held = list(signing)
-        offered: list[Sealed | Publication] = []
-        try:
-            for name, (_, contents, _) in zip(names, blocks, strict=True):
-                publication = signing.pop(name, None)
-                if publication is None:
-                    offered.append(await self._seal(name, contents))
-                    held.append(name)
-                else:
-                    offered.append(publication)
-            if self._defers and (told := await self._note_homes(offered[0], blocks[0])) is not None:
-                return [told]
-            # Homes fetch the blocks while they are signed.
-            ends = await self._keep_at_homes(blocks, together)
-            for name, sealed, new, its_ends in zip(names, offered, blocks, ends, strict=True):
-                block = sealed if isinstance(sealed, Sealed) else await served.published(sealed)
-                if block is not None and self._keeps:
-                    await self._keep_here(name, block, new, its_ends)
-            return ends
-        finally:
-            served.release(*held)
-
-    async def _note_homes(
-        self, sealed: Sealed | Publication, new: NewBlock
-    ) -> list[Cause | None] | None:
+    async def _note_homes(self, sealed: Sealed | None, new: NewBlock) -> list[Cause | None] | None:
         """Keep a block here, and tell its homes its producer; ``None``: there is no room here."""
         (key, _, depth), node = new, self._node
-        if not isinstance(sealed, Sealed) or not node.local.put(key.name, sealed, depth):
+        if sealed is None or not node.local.put(key.name, sealed, depth):
             return None
         homes, own = node.members.homes(key.block_hash), node.network.node
         note = Note(key, depth, own)
@@ -368,10 +368,11 @@ class BlockTransfers:
         node, own = self._node, self._node.network.node
         ends: list[list[Cause | None]] = [[] for _ in blocks]
         asked: dict[tuple[str, tuple[str, str, str]], list[int]] = {}
-        for place, (key, _, _) in enumerate(blocks):
-            for home in node.members.homes(key.block_hash):
+        all_homes = node.members.homes_of([key.block_hash for key, _, _ in blocks])
+        for place, homes in enumerate(all_homes):
+            for home in homes:
                 if home != own:
-                    asked.setdefault((home, kind_of(key)), []).append(place)
+                    asked.setdefault((home, blocks[place][0].family.kind), []).append(place)
         answers = await gather(
             [
                 node.peers.keep(
@@ -386,28 +387,17 @@ class BlockTransfers:
         return ends
 
     async def _keep_here(
-        self, name: str, block: Sealed, new: NewBlock, ends: list[Cause | None]
+        self, name: str, block: Sealed | None, new: NewBlock, ends: list[Cause | None]
     ) -> None:
         """Keep a block at this node, and add an end if it is a home."""
+        if block is None:
+            return
         (key, _, depth), node = new, self._node
         if node.network.node in node.members.homes(key.block_hash):
             kept = await node.store.keep(name, block, node.members.own_depth(depth))
             ends.append(None if kept else Cause.REFUSED)
         if node.store.tier(name) is None:
             node.local.put(name, block, depth)
-
-    def _start_signing(
-        self, names: Sequence[str], blocks: Sequence[NewBlock]
-    ) -> dict[str, Publication]:
-        """Start to sign blocks that this node does not have."""
-        if self._defers:
-            return {}
-        new = [
-            (name, contents)
-            for name, (_, contents, _) in zip(names, blocks, strict=True)
-            if not (self._keeps and self._home.has(name))
-        ]
-        return self._node.served.start_signing(new)
 
     async def _seal(self, name: str, contents: Contents) -> Sealed:
         """The block that is served under ``name`` from now on.
