@@ -12,7 +12,9 @@
 #include <tuple>
 #include <utility>
 
+#include "innet/_native/byte_arguments.hpp"
 #include "innet/_native/name_argument.hpp"
+#include "innet/_native/node_settings.hpp"
 
 namespace nb = nanobind;
 
@@ -39,6 +41,24 @@ nb::object outcome_of(RequestedObject& requested) {
         end ? ends.append(static_cast<int>(*end)) : ends.append(nb::none());
     }
     return ends;
+}
+
+void keep_objects(NodeHandle& self, const wire::Name& requests, const wire::Name& signer,
+                  const SigningKey& key, nb::bytes answer, std::size_t max_packet_bytes,
+                  std::size_t window, double fetch_s, double answer_s, std::uint64_t budget_bytes) {
+    const wire::ByteView contents = view_of(answer);
+    KeepOptions options{.requests = requests,
+                        .signer = signer,
+                        .answer_signer = self.object_signer(key),
+                        .answer = {contents.begin(), contents.end()},
+                        .max_packet_bytes = max_packet_bytes,
+                        .window = window,
+                        .fetch_time = from_seconds(fetch_s),
+                        .answer_time = from_seconds(answer_s),
+                        .budget_bytes = budget_bytes};
+    self.post_or_throw([options = std::move(options)](Engine& engine) {
+        engine.endpoint.keep_objects(options, engine.keyring, engine.now);
+    });
 }
 
 // Deferred: the node runs these with its next event, without a wake-up of its own.
@@ -96,8 +116,8 @@ void bind_kept_object(nb::module_& module) {
 }
 
 void bind_keeping_of(nb::class_<NodeHandle>& node) {
-    node.def("keep_objects", &NodeHandle::keep_objects, "requests"_a, "signer"_a, "key"_a,
-             nb::kw_only(), "answer"_a, "max_packet_bytes"_a, "window"_a, "fetch_s"_a, "answer_s"_a,
+    node.def("keep_objects", &keep_objects, "requests"_a, "signer"_a, "key"_a, nb::kw_only(),
+             "answer"_a, "max_packet_bytes"_a, "window"_a, "fetch_s"_a, "answer_s"_a,
              "budget_bytes"_a,
              "Serves keep requests from now on, and reports them in `take_requested_objects`.")
         .def("adopt_objects", &adopt_objects, "objects"_a,

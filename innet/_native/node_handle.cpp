@@ -23,9 +23,6 @@ namespace innet::bindings {
 using driver::Engine;
 using nb::literals::operator""_a;
 
-namespace {
-
-/// Neighbours drop Holds with any other label.
 void require_label(const std::string& label) {
     if (wire::is_label({reinterpret_cast<const std::uint8_t*>(label.data()), label.size()})) return;
     throw nb::value_error(("invalid label '" + label + "': expected 1 to " +
@@ -33,39 +30,6 @@ void require_label(const std::string& label) {
                            " printable ASCII characters, such as a rank or a node's name")
                               .c_str());
 }
-
-/// Claims a buffer for one object; releases the claim when the operation cannot begin.
-class BufferClaim {
-  public:
-    explicit BufferClaim(ObjectMemory& memory) : memory_(&memory) {
-        if (!memory.claim()) {
-            throw nb::value_error(
-                "this ObjectBuffer is another object's: make one for each object");
-        }
-    }
-    ~BufferClaim() {
-        if (memory_ != nullptr) memory_->release_claim();
-    }
-    BufferClaim(const BufferClaim&) = delete;
-    BufferClaim& operator=(const BufferClaim&) = delete;
-
-    void keep() { memory_ = nullptr; }
-
-  private:
-    ObjectMemory* memory_;
-};
-
-std::shared_ptr<security::SegmentTagger> make_tagger(const nb::bytes& key) {
-    const std::span<const std::uint8_t> bytes(static_cast<const std::uint8_t*>(key.data()),
-                                              key.size());
-    if (bytes.size() != security::SegmentTagger::kKeySize) {
-        throw nb::value_error("a key for tags has 64 bytes");
-    }
-    return std::make_shared<security::SegmentTagger>(
-        bytes.first<security::SegmentTagger::kKeySize>());
-}
-
-}  // namespace
 
 OperationId NodeHandle::submit(const OwnedPublication* publication,
                                const std::vector<const OwnedFetch*>& fetches, const Call& how) {
@@ -113,136 +77,11 @@ OperationId NodeHandle::submit(OperationSpec spec, std::vector<nb::object> owner
     return id;
 }
 
-OperationId NodeHandle::publish_object(const wire::Name& name, ReadableBytes bytes,
-                                       const SigningKey& key, std::size_t max_packet_bytes,
-                                       const ObjectBuffer* root_into, bool draft, bool deferred) {
-    ObjectSpec spec{name, {bytes.data(), bytes.size()}, max_packet_bytes};
-    spec.draft = draft;
-    std::optional<BufferClaim> claim;
-    if (root_into != nullptr) {
-        claim.emplace(*root_into->memory);
-        spec.root_into = root_into->memory;
-    }
-    std::shared_ptr<security::Signer> signer = object_signer(key);
-    const OperationId id = begin(
-        {nb::cast(bytes)},
-        [spec = std::move(spec), signer = std::move(signer)](Engine& engine, auto operation) {
-            engine.endpoint.publish_object(operation, spec, signer);
-        },
-        deferred);
-    if (claim) claim->keep();
-    return id;
-}
-
-std::pair<OperationId, std::vector<ObjectBuffer>> NodeHandle::publish_objects(
-    const std::vector<std::string>& names, const std::vector<ReadableBytes>& data,
-    const SigningKey& key, std::size_t max_packet_bytes, bool draft) {
-    if (names.empty() || names.size() != data.size()) {
-        throw nb::value_error("expected as many names as data, and at least one");
-    }
-    std::vector<ObjectSpec> specs;
-    std::vector<ObjectBuffer> roots;
-    std::vector<nb::object> owners;
-    for (const wire::Name& name : names_from_uris(names)) {
-        const ReadableBytes& bytes = data[specs.size()];
-        const auto memory = std::make_shared<ObjectMemory>();
-        memory->claim();
-        specs.push_back({name, {bytes.data(), bytes.size()}, max_packet_bytes});
-        specs.back().root_into = memory;
-        specs.back().draft = draft;
-        owners.push_back(nb::cast(bytes));
-        specs.back().lent = lent_.lend(owners.back());
-        roots.push_back({memory, nb::none()});
-    }
-    const OperationId id = begin(
-        std::move(owners),
-        [specs = std::move(specs), signer = object_signer(key)](Engine& engine, auto operation) {
-            engine.endpoint.publish_objects(operation, specs, signer);
-        },
-        true);
-    return {id, std::move(roots)};
-}
-
 std::shared_ptr<security::Signer> NodeHandle::object_signer(const SigningKey& key) {
     const auto known =
         std::ranges::find(object_signers_, key, &decltype(object_signers_)::value_type::first);
     if (known != object_signers_.end()) return known->second;
     return object_signers_.emplace_back(key, make_signer(key)).second;
-}
-
-OperationId NodeHandle::fetch_object(const wire::Name& name, const wire::Name& hint,
-                                     const wire::Name& signer, nb::handle_t<ObjectBuffer> into,
-                                     double timeout_s, bool may_be_absent) {
-    const std::shared_ptr<ObjectMemory>& memory = nb::cast<const ObjectBuffer&>(into).memory;
-    return begin_fetch({name, hint, signer, memory, {}, may_be_absent, false}, {nb::borrow(into)},
-                       timeout_s, false);
-}
-
-std::vector<std::pair<OperationId, ObjectBuffer>> NodeHandle::fetch_objects(
-    const std::vector<std::string>& names, const wire::Name& hint, const wire::Name& signer,
-    double timeout_s, bool root_only, bool to_neighbour, const std::vector<std::string>& attached,
-    std::size_t max_request_bytes) {
-    const auto attached_names = names_from_uris(attached);
-    std::vector<std::pair<OperationId, ObjectBuffer>> fetches;
-    for (const wire::Name& name : names_from_uris(names)) {
-        const auto memory = std::make_shared<ObjectMemory>();
-        const bool is_last = fetches.size() + 1 == names.size();
-        const OperationId id = begin_fetch({.object = name,
-                                            .hint = hint,
-                                            .signer = signer,
-                                            .memory = memory,
-                                            .may_be_absent = true,
-                                            .root_only = root_only,
-                                            .to_neighbour = to_neighbour,
-                                            .attached = attached_names,
-                                            .max_request_bytes = max_request_bytes},
-                                           {}, timeout_s, !is_last);
-        fetches.emplace_back(id, ObjectBuffer{memory, nb::none()});
-    }
-    return fetches;
-}
-
-OperationId NodeHandle::begin_fetch(ObjectFetchSpec spec, std::vector<nb::object> owners,
-                                    double timeout_s, bool deferred) {
-    BufferClaim claim(*spec.memory);
-    const OperationId id = begin(
-        std::move(owners),
-        [spec = std::move(spec), timeout = from_seconds(timeout_s)](Engine& engine,
-                                                                    OperationId operation) mutable {
-            spec.deadline = engine.now + timeout;
-            engine.endpoint.fetch_object(operation, std::move(spec), engine.now);
-        },
-        deferred);
-    claim.keep();
-    return id;
-}
-
-OperationId NodeHandle::publish_sealed_object(const wire::Name& name, ReadableBytes bytes,
-                                              nb::bytes root, std::size_t max_packet_bytes) {
-    SealedObjectSpec spec{
-        {name, {bytes.data(), bytes.size()}, max_packet_bytes},
-        {static_cast<const std::uint8_t*>(root.data()), root.size()},
-    };
-    spec.object.lent = lent_.lend(nb::cast(bytes));
-    return begin({nb::cast(bytes), root}, [spec](Engine& engine, OperationId id) {
-        engine.endpoint.publish_sealed_object(id, spec, engine.keyring);
-    });
-}
-
-OperationId NodeHandle::publish_fetched_object(const wire::Name& name,
-                                               nb::handle_t<ObjectBuffer> fetched,
-                                               std::size_t max_packet_bytes) {
-    const std::shared_ptr<ObjectMemory>& memory = nb::cast<const ObjectBuffer&>(fetched).memory;
-    if (!memory->is_complete()) {
-        throw nb::value_error("no whole object is in this buffer: wait until its fetch is done");
-    }
-    SealedObjectSpec spec{
-        {name, memory->bytes(), max_packet_bytes}, memory->root(), memory->digests()};
-    spec.object.lent =
-        memory->is_given() ? lent_.lend(nb::borrow(fetched)) : std::shared_ptr<const void>(memory);
-    return begin({nb::borrow(fetched)}, [spec](Engine& engine, OperationId id) {
-        engine.endpoint.publish_sealed_object(id, spec, engine.keyring);
-    });
 }
 
 OperationId NodeHandle::begin(std::vector<nb::object> owners,
@@ -258,33 +97,10 @@ OperationId NodeHandle::begin(std::vector<nb::object> owners,
     return id;
 }
 
-OperationId NodeHandle::watch_objects() {
-    return begin({}, [](Engine& engine, OperationId id) { engine.endpoint.watch_objects(id); });
-}
-
 std::vector<RequestedObject> NodeHandle::take_requested_objects() {
     std::vector<RequestedObject> requested;
     call([&](Engine& engine) { requested = engine.endpoint.take_requested_objects(); });
     return requested;
-}
-
-void NodeHandle::keep_objects(const wire::Name& requests, const wire::Name& signer,
-                              const SigningKey& key, nb::bytes answer, std::size_t max_packet_bytes,
-                              std::size_t window, double fetch_s, double answer_s,
-                              std::uint64_t budget_bytes) {
-    const wire::ByteView contents = view_of(answer);
-    KeepOptions options{.requests = requests,
-                        .signer = signer,
-                        .answer_signer = object_signer(key),
-                        .answer = {contents.begin(), contents.end()},
-                        .max_packet_bytes = max_packet_bytes,
-                        .window = window,
-                        .fetch_time = from_seconds(fetch_s),
-                        .answer_time = from_seconds(answer_s),
-                        .budget_bytes = budget_bytes};
-    post_or_throw([options = std::move(options)](Engine& engine) {
-        engine.endpoint.keep_objects(options, engine.keyring, engine.now);
-    });
 }
 
 void NodeHandle::post_or_throw(std::function<void(Engine&)> function) {
@@ -518,124 +334,6 @@ void bind_operations_of(nb::class_<NodeHandle>& node) {
                 });
             },
             "prefix"_a, "why"_a);
-}
-
-void bind_offered_objects_of(nb::class_<NodeHandle>& node) {
-    node.def("watch_objects", &NodeHandle::watch_objects,
-             "Starts an operation that ends as done when `take_requested_objects` has entries: at "
-             "once for a pending Interest, else some milliseconds later.")
-        .def(
-            "take_requested_objects", &requested_objects,
-            nb::sig(
-                "def take_requested_objects(self) -> list[tuple[str, KeptObject | list[int | None] "
-                "| None]]"),
-            "Returns the objects requested since the last call, in order: each request for a "
-            "published object of a refusing prefix, and each missing object once while an "
-            "Interest for it is pending. The second item is None; a KeptObject that the node "
-            "fetched by itself (`keep_objects`); or, for a keep request that the node could not "
-            "complete, the results of its fetches.")
-        .def(
-            "expect_object",
-            [](NodeHandle& self, const wire::Name& name) {
-                self.post_or_throw([name](Engine& engine) { engine.endpoint.expect_object(name); });
-            },
-            "name"_a,
-            "The object is on disk, or being produced: Interests for it stay pending until it is "
-            "published or withdrawn.")
-        .def(
-            "object_root",
-            [](NodeHandle& self, const wire::Name& name) -> std::optional<nb::bytes> {
-                std::vector<std::uint8_t> root;  // packets do not leave their node's thread
-                self.call([&](Engine& engine) {
-                    const PacketRef packet = engine.endpoint.object_root(name);
-                    root.assign(packet.bytes().begin(), packet.bytes().end());
-                });
-                if (root.empty()) return std::nullopt;
-                return nb::bytes(root.data(), root.size());
-            },
-            "name"_a, "The root manifest (a Data packet) of an object published here.")
-        .def(
-            "withdraw_object",
-            [](NodeHandle& self, const wire::Name& name) {
-                self.post_or_throw(
-                    [name](Engine& engine) { engine.endpoint.withdraw_object(name); });
-            },
-            "name"_a,
-            "Drops a published or expected object; pending Interests for it are refused at once.")
-        .def(
-            "withdraw_objects_deferred",
-            [](NodeHandle& self, const std::vector<std::string>& objects) {
-                self.post_deferred_or_throw([names = names_from_uris(objects)](Engine& engine) {
-                    for (const wire::Name& name : names) engine.endpoint.withdraw_object(name);
-                });
-            },
-            "objects"_a,
-            "Withdraws published objects before the node serves them again, without waking the "
-            "node up.");
-}
-
-void bind_objects_of(nb::class_<NodeHandle>& node) {
-    node.def(
-            "register_objects",
-            [](NodeHandle& self, const wire::Name& prefix, const std::string& label, bool wait,
-               std::optional<nb::bytes> tag_key, const std::optional<SigningKey>& root_key) {
-                using Missing = MissingObject;
-                require_label(label);
-                auto tagger = tag_key ? make_tagger(*tag_key) : nullptr;
-                auto root_signer = root_key ? self.object_signer(*root_key) : nullptr;
-                self.call([&](Engine& engine) {
-                    engine.endpoint.register_objects(prefix, label,
-                                                     wait ? Missing::kWait : Missing::kRefuse,
-                                                     std::move(tagger), std::move(root_signer));
-                });
-            },
-            "prefix"_a, "label"_a, "wait"_a = true, "tag_key"_a = nb::none(),
-            "root_key"_a = nb::none(),
-            "Interests for missing objects stay pending, or, without `wait`, their fetches end as "
-            "absent. With a tag key of 64 bytes, objects under the prefix are published with "
-            "tags, and fetched objects are verified by their tags, if any. root_key signs drafts "
-            "that are published again.")
-        .def(
-            "unregister_objects",
-            [](NodeHandle& self, const wire::Name& prefix) {
-                self.post([prefix](Engine& engine) { engine.endpoint.unregister_objects(prefix); });
-            },
-            "prefix"_a)
-        .def("publish_object", &NodeHandle::publish_object, "name"_a, "data"_a, "key"_a,
-             "max_packet_bytes"_a, "root_into"_a.none() = nb::none(), "draft"_a = false,
-             "deferred"_a = false,
-             "root_into: an ObjectBuffer that receives the object's root. draft: signs the root "
-             "once "
-             "somebody needs that, if it has a tag. deferred: starts with the next operation, or "
-             "when a queue flushes this one.")
-        .def("publish_objects", &NodeHandle::publish_objects, "names"_a, "data"_a, "key"_a,
-             "max_packet_bytes"_a, "draft"_a = false,
-             "publish_object of several as one deferred operation; also an ObjectBuffer for the "
-             "root "
-             "of each. The data are not copied: they must not change until the objects are "
-             "withdrawn.")
-        .def("publish_sealed_object", &NodeHandle::publish_sealed_object, "name"_a, "data"_a,
-             "root"_a, "max_packet_bytes"_a = kMaxPacketBytes,
-             "Publishes bytes under a root manifest that was signed earlier; ends as untrusted "
-             "when bytes, name or signature do not match. The data is not copied, and must not "
-             "change until the object is withdrawn.")
-        .def("publish_fetched_object", &NodeHandle::publish_fetched_object, "name"_a, "fetched"_a,
-             "max_packet_bytes"_a = kMaxPacketBytes,
-             "Publishes a fetched object under its name, without verifying it again: receivers "
-             "reject it if its bytes were changed.")
-        .def("fetch_object", &NodeHandle::fetch_object, "name"_a, "hint"_a, "signer"_a, "into"_a,
-             "timeout_s"_a, "may_be_absent"_a = false,
-             "may_be_absent: the object's prefix is registered there with wait=False; the fetch "
-             "ends soon when no producer answers there.")
-        .def("fetch_objects", &NodeHandle::fetch_objects, "names"_a, "hint"_a, "signer"_a,
-             nb::kw_only(), "timeout_s"_a, "root_only"_a = false, "to_neighbour"_a = false,
-             "attached"_a = std::vector<std::string>(), "max_request_bytes"_a = 0,
-             "Fetches objects that may be absent, each into a buffer of its own: (operation, "
-             "buffer) of each. root_only: fetches the root manifests alone. to_neighbour: the "
-             "hint's node is at the other end of a link, and may answer with drafts. attached: "
-             "objects of this node whose root manifests go with the first Interest to a "
-             "neighbour, once they are published, if it has max_request_bytes at most.");
-    bind_offered_objects_of(node);
 }
 
 }  // namespace

@@ -58,31 +58,15 @@ class NodeHandle {
     /// For the node's thread alone. Created once per key, because creation takes longer than
     /// signing.
     std::shared_ptr<security::Signer> object_signer(const SigningKey& key);
-    OperationId publish_object(const wire::Name& name, ReadableBytes bytes, const SigningKey& key,
-                               std::size_t max_packet_bytes, const ObjectBuffer* root_into,
-                               bool draft, bool deferred);
-    /// Publishes lent data, deferred, as one operation; also a buffer with the root of each object.
-    std::pair<OperationId, std::vector<ObjectBuffer>> publish_objects(
-        const std::vector<std::string>& names, const std::vector<ReadableBytes>& data,
-        const SigningKey& key, std::size_t max_packet_bytes, bool draft);
-    OperationId fetch_object(const wire::Name& name, const wire::Name& hint,
-                             const wire::Name& signer, nanobind::handle_t<ObjectBuffer> into,
-                             double timeout_s, bool may_be_absent);
-    /// Fetches that start together: each operation, and the buffer that it fills.
-    std::vector<std::pair<OperationId, ObjectBuffer>> fetch_objects(
-        const std::vector<std::string>& names, const wire::Name& hint, const wire::Name& signer,
-        double timeout_s, bool root_only, bool to_neighbour,
-        const std::vector<std::string>& attached, std::size_t max_request_bytes);
-    OperationId publish_sealed_object(const wire::Name& name, ReadableBytes bytes,
-                                      nanobind::bytes root, std::size_t max_packet_bytes);
-    OperationId publish_fetched_object(const wire::Name& name,
-                                       nanobind::handle_t<ObjectBuffer> fetched,
-                                       std::size_t max_packet_bytes);
-    OperationId watch_objects();
+    /// Runs `function` on the node's thread; `owners` keep the operation's buffers.
+    OperationId begin(std::vector<nanobind::object> owners,
+                      std::function<void(driver::Engine&, OperationId)> function,
+                      bool deferred = false);
+    /// Keeps `owner` until the last copy of the result is gone.
+    std::shared_ptr<const void> lend(nanobind::object owner) {
+        return lent_.lend(std::move(owner));
+    }
     virtual std::vector<RequestedObject> take_requested_objects();
-    void keep_objects(const wire::Name& requests, const wire::Name& signer, const SigningKey& key,
-                      nanobind::bytes answer, std::size_t max_packet_bytes, std::size_t window,
-                      double fetch_s, double answer_s, std::uint64_t budget_bytes);
     StreamId open_stream(std::vector<wire::Name> prefixes, std::uint32_t depth);
 
   protected:
@@ -95,13 +79,6 @@ class NodeHandle {
     void release_returned() { lent_.release_returned(); }
 
   private:
-    /// Runs `function` on the node's thread; `owners` keep the operation's buffers.
-    OperationId begin(std::vector<nanobind::object> owners,
-                      std::function<void(driver::Engine&, OperationId)> function,
-                      bool deferred = false);
-    OperationId begin_fetch(ObjectFetchSpec spec, std::vector<nanobind::object> owners,
-                            double timeout_s, bool deferred);
-
     std::vector<std::pair<SigningKey, std::shared_ptr<security::Signer>>> object_signers_;
     std::unordered_map<OperationId, std::vector<nanobind::object>> owners_;
     LentOwners lent_;
@@ -109,9 +86,13 @@ class NodeHandle {
     StreamId next_stream_ = 1;
 };
 
+/// Throws unless it is a label: neighbours drop Holds with any other.
+void require_label(const std::string& label);
+
 void bind_node_handle(nanobind::module_& module);
 void bind_jobs_of(nanobind::class_<NodeHandle>& node);
 void bind_strategies_of(nanobind::module_& module, nanobind::class_<NodeHandle>& node);
+void bind_objects_of(nanobind::class_<NodeHandle>& node);
 void bind_management_of(nanobind::class_<NodeHandle>& node);
 
 }  // namespace innet::bindings

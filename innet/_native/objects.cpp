@@ -1,14 +1,29 @@
-// `ObjectBuffer`: where a fetched object lands.
+// Objects that a node publishes and fetches, and `ObjectBuffer`: memory for one.
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
-#include "innet/_native/operations.hpp"
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "innet/_native/byte_arguments.hpp"
+#include "innet/_native/keeping.hpp"
+#include "innet/_native/name_argument.hpp"
+#include "innet/_native/node_handle.hpp"
+#include "innet/_native/node_settings.hpp"
 
 namespace nb = nanobind;
 
 namespace innet::bindings {
 namespace {
+
+using driver::Engine;
+using nb::literals::operator""_a;
 
 using ObjectArray = nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>>;
 
@@ -25,6 +40,190 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
 }
 
 PyType_Slot buffer_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(get_buffer)}, {0, nullptr}};
+
+std::shared_ptr<security::SegmentTagger> make_tagger(const nb::bytes& key) {
+    const std::span<const std::uint8_t> bytes(static_cast<const std::uint8_t*>(key.data()),
+                                              key.size());
+    if (bytes.size() != security::SegmentTagger::kKeySize) {
+        throw nb::value_error("a key for tags has 64 bytes");
+    }
+    return std::make_shared<security::SegmentTagger>(
+        bytes.first<security::SegmentTagger::kKeySize>());
+}
+
+OperationId publish_object(NodeHandle& self, const wire::Name& name, ReadableBytes bytes,
+                           const SigningKey& key, std::size_t max_packet_bytes) {
+    return self.begin({nb::cast(bytes)},
+                      [spec = ObjectSpec{name, {bytes.data(), bytes.size()}, max_packet_bytes},
+                       signer = self.object_signer(key)](Engine& engine, OperationId operation) {
+                          engine.endpoint.publish_object(operation, spec, signer);
+                      });
+}
+
+std::pair<OperationId, std::vector<ObjectBuffer>> publish_objects(
+    NodeHandle& self, const std::vector<std::string>& names, const std::vector<ReadableBytes>& data,
+    const SigningKey& key, std::size_t max_packet_bytes, bool draft) {
+    if (names.empty() || names.size() != data.size()) {
+        throw nb::value_error("expected as many names as data, and at least one");
+    }
+    std::vector<ObjectSpec> specs;
+    std::vector<ObjectBuffer> roots;
+    std::vector<nb::object> owners;
+    for (const wire::Name& name : names_from_uris(names)) {
+        const ReadableBytes& bytes = data[specs.size()];
+        const auto memory = std::make_shared<ObjectMemory>();
+        memory->claim();
+        specs.push_back({name, {bytes.data(), bytes.size()}, max_packet_bytes});
+        specs.back().root_into = memory;
+        specs.back().draft = draft;
+        owners.push_back(nb::cast(bytes));
+        specs.back().lent = self.lend(owners.back());
+        roots.push_back({memory, nb::none()});
+    }
+    const OperationId id = self.begin(
+        std::move(owners),
+        [specs = std::move(specs), signer = self.object_signer(key)](Engine& engine,
+                                                                     auto operation) {
+            engine.endpoint.publish_objects(operation, specs, signer);
+        },
+        true);
+    return {id, std::move(roots)};
+}
+
+OperationId publish_sealed_object(NodeHandle& self, const wire::Name& name, ReadableBytes bytes,
+                                  nb::bytes root, std::size_t max_packet_bytes) {
+    SealedObjectSpec spec{
+        {name, {bytes.data(), bytes.size()}, max_packet_bytes},
+        {static_cast<const std::uint8_t*>(root.data()), root.size()},
+    };
+    spec.object.lent = self.lend(nb::cast(bytes));
+    return self.begin({nb::cast(bytes), root}, [spec](Engine& engine, OperationId id) {
+        engine.endpoint.publish_sealed_object(id, spec, engine.keyring);
+    });
+}
+
+OperationId publish_fetched_object(NodeHandle& self, const wire::Name& name,
+                                   nb::handle_t<ObjectBuffer> fetched,
+                                   std::size_t max_packet_bytes) {
+    const std::shared_ptr<ObjectMemory>& memory = nb::cast<const ObjectBuffer&>(fetched).memory;
+    if (!memory->is_complete()) {
+        throw nb::value_error("no whole object is in this buffer: wait until its fetch is done");
+    }
+    SealedObjectSpec spec{
+        {name, memory->bytes(), max_packet_bytes}, memory->root(), memory->digests()};
+    spec.object.lent =
+        memory->is_given() ? self.lend(nb::borrow(fetched)) : std::shared_ptr<const void>(memory);
+    return self.begin({nb::borrow(fetched)}, [spec](Engine& engine, OperationId id) {
+        engine.endpoint.publish_sealed_object(id, spec, engine.keyring);
+    });
+}
+
+OperationId begin_fetch(NodeHandle& self, ObjectFetchSpec spec, std::vector<nb::object> owners,
+                        double timeout_s, bool deferred) {
+    if (!spec.memory->claim()) {
+        throw nb::value_error("this ObjectBuffer is another object's: make one for each object");
+    }
+    return self.begin(
+        std::move(owners),
+        [spec = std::move(spec), timeout = from_seconds(timeout_s)](Engine& engine,
+                                                                    OperationId operation) mutable {
+            spec.deadline = engine.now + timeout;
+            engine.endpoint.fetch_object(operation, std::move(spec), engine.now);
+        },
+        deferred);
+}
+
+OperationId fetch_object(NodeHandle& self, const wire::Name& name, const wire::Name& hint,
+                         const wire::Name& signer, nb::handle_t<ObjectBuffer> into,
+                         double timeout_s, bool may_be_absent) {
+    const std::shared_ptr<ObjectMemory>& memory = nb::cast<const ObjectBuffer&>(into).memory;
+    return begin_fetch(self, {name, hint, signer, memory, {}, may_be_absent, false},
+                       {nb::borrow(into)}, timeout_s, false);
+}
+
+std::vector<std::pair<OperationId, ObjectBuffer>> fetch_objects(
+    NodeHandle& self, const std::vector<std::string>& names, const wire::Name& hint,
+    const wire::Name& signer, double timeout_s, bool root_only, bool to_neighbour,
+    const std::vector<std::string>& attached, std::size_t max_request_bytes) {
+    const auto attached_names = names_from_uris(attached);
+    std::vector<std::pair<OperationId, ObjectBuffer>> fetches;
+    for (const wire::Name& name : names_from_uris(names)) {
+        const auto memory = std::make_shared<ObjectMemory>();
+        const bool is_last = fetches.size() + 1 == names.size();
+        const OperationId id = begin_fetch(self,
+                                           {.object = name,
+                                            .hint = hint,
+                                            .signer = signer,
+                                            .memory = memory,
+                                            .may_be_absent = true,
+                                            .root_only = root_only,
+                                            .to_neighbour = to_neighbour,
+                                            .attached = attached_names,
+                                            .max_request_bytes = max_request_bytes},
+                                           {}, timeout_s, !is_last);
+        fetches.emplace_back(id, ObjectBuffer{memory, nb::none()});
+    }
+    return fetches;
+}
+
+void bind_offered_objects_of(nb::class_<NodeHandle>& node) {
+    node.def(
+            "watch_objects",
+            [](NodeHandle& self) {
+                return self.begin(
+                    {}, [](Engine& engine, OperationId id) { engine.endpoint.watch_objects(id); });
+            },
+            "Starts an operation that ends as done when `take_requested_objects` has entries: at "
+            "once for a pending Interest, else some milliseconds later.")
+        .def(
+            "take_requested_objects", &requested_objects,
+            nb::sig(
+                "def take_requested_objects(self) -> list[tuple[str, KeptObject | list[int | None] "
+                "| None]]"),
+            "Returns the objects requested since the last call, in order: each request for a "
+            "published object of a refusing prefix, and each missing object once while an "
+            "Interest for it is pending. The second item is None; a KeptObject that the node "
+            "fetched by itself (`keep_objects`); or, for a keep request that the node could not "
+            "complete, the results of its fetches.")
+        .def(
+            "expect_object",
+            [](NodeHandle& self, const wire::Name& name) {
+                self.post_or_throw([name](Engine& engine) { engine.endpoint.expect_object(name); });
+            },
+            "name"_a,
+            "The object is on disk, or being produced: Interests for it stay pending until it is "
+            "published or withdrawn.")
+        .def(
+            "object_root",
+            [](NodeHandle& self, const wire::Name& name) -> std::optional<nb::bytes> {
+                std::vector<std::uint8_t> root;  // packets do not leave their node's thread
+                self.call([&](Engine& engine) {
+                    const PacketRef packet = engine.endpoint.object_root(name);
+                    root.assign(packet.bytes().begin(), packet.bytes().end());
+                });
+                if (root.empty()) return std::nullopt;
+                return nb::bytes(root.data(), root.size());
+            },
+            "name"_a, "The root manifest (a Data packet) of an object published here.")
+        .def(
+            "withdraw_object",
+            [](NodeHandle& self, const wire::Name& name) {
+                self.post_or_throw(
+                    [name](Engine& engine) { engine.endpoint.withdraw_object(name); });
+            },
+            "name"_a,
+            "Drops a published or expected object; pending Interests for it are refused at once.")
+        .def(
+            "withdraw_objects_deferred",
+            [](NodeHandle& self, const std::vector<std::string>& objects) {
+                self.post_deferred_or_throw([names = names_from_uris(objects)](Engine& engine) {
+                    for (const wire::Name& name : names) engine.endpoint.withdraw_object(name);
+                });
+            },
+            "objects"_a,
+            "Withdraws published objects before the node serves them again, without waking the "
+            "node up.");
+}
 
 }  // namespace
 
@@ -52,6 +251,64 @@ void bind_object_buffer(nb::module_& module) {
                 return nb::bytes(root.data(), root.size());
             },
             "The root manifest (a Data packet) of what was fetched or published; empty before.");
+}
+
+void bind_objects_of(nb::class_<NodeHandle>& node) {
+    node.def(
+            "register_objects",
+            [](NodeHandle& self, const wire::Name& prefix, const std::string& label, bool wait,
+               std::optional<nb::bytes> tag_key, const std::optional<SigningKey>& root_key) {
+                using Missing = MissingObject;
+                require_label(label);
+                auto tagger = tag_key ? make_tagger(*tag_key) : nullptr;
+                auto root_signer = root_key ? self.object_signer(*root_key) : nullptr;
+                self.call([&](Engine& engine) {
+                    engine.endpoint.register_objects(prefix, label,
+                                                     wait ? Missing::kWait : Missing::kRefuse,
+                                                     std::move(tagger), std::move(root_signer));
+                });
+            },
+            "prefix"_a, "label"_a, "wait"_a = true, "tag_key"_a = nb::none(),
+            "root_key"_a = nb::none(),
+            "Interests for missing objects stay pending, or, without `wait`, their fetches end as "
+            "absent. With a tag key of 64 bytes, objects under the prefix are published with "
+            "tags, and fetched objects are verified by their tags, if any. root_key signs drafts "
+            "that are published again.")
+        .def(
+            "unregister_objects",
+            [](NodeHandle& self, const wire::Name& prefix) {
+                self.post([prefix](Engine& engine) { engine.endpoint.unregister_objects(prefix); });
+            },
+            "prefix"_a)
+        .def("publish_object", &publish_object, "name"_a, "data"_a, "key"_a, "max_packet_bytes"_a)
+        .def("publish_objects", &publish_objects, "names"_a, "data"_a, "key"_a,
+             "max_packet_bytes"_a, "draft"_a = false,
+             "Publishes several objects as one operation, which starts with the next one, or when "
+             "a queue flushes it; also an ObjectBuffer for the root of each. The data are not "
+             "copied: they must not change until the objects are withdrawn. draft: signs a root "
+             "once somebody needs that, if it has a tag.")
+        .def("publish_sealed_object", &publish_sealed_object, "name"_a, "data"_a, "root"_a,
+             "max_packet_bytes"_a = kMaxPacketBytes,
+             "Publishes bytes under a root manifest that was signed earlier; ends as untrusted "
+             "when bytes, name or signature do not match. The data is not copied, and must not "
+             "change until the object is withdrawn.")
+        .def("publish_fetched_object", &publish_fetched_object, "name"_a, "fetched"_a,
+             "max_packet_bytes"_a = kMaxPacketBytes,
+             "Publishes a fetched object under its name, without verifying it again: receivers "
+             "reject it if its bytes were changed.")
+        .def("fetch_object", &fetch_object, "name"_a, "hint"_a, "signer"_a, "into"_a, "timeout_s"_a,
+             "may_be_absent"_a = false,
+             "may_be_absent: the object's prefix is registered there with wait=False; the fetch "
+             "ends soon when no producer answers there.")
+        .def("fetch_objects", &fetch_objects, "names"_a, "hint"_a, "signer"_a, nb::kw_only(),
+             "timeout_s"_a, "root_only"_a = false, "to_neighbour"_a = false,
+             "attached"_a = std::vector<std::string>(), "max_request_bytes"_a = 0,
+             "Fetches objects that may be absent, each into a buffer of its own: (operation, "
+             "buffer) of each. root_only: fetches the root manifests alone. to_neighbour: the "
+             "hint's node is at the other end of a link, and may answer with drafts. attached: "
+             "objects of this node whose root manifests go with the first Interest to a "
+             "neighbour, once they are published, if it has max_request_bytes at most.");
+    bind_offered_objects_of(node);
 }
 
 }  // namespace innet::bindings

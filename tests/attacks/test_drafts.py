@@ -40,10 +40,12 @@ def key_of(tenant: Tenant) -> _core.SigningKey:
 
 def root_of(node: _core.Node, tenant: Tenant = TENANT, *, draft: bool) -> bytes:
     """The root of the block, once the node has published that."""
-    name = _core.Name(BLOCK)
-    operation = node.publish_object(name, CONTENTS, key_of(tenant), PACKET_BYTES, draft=draft)
+    operation, _ = node.publish_objects(
+        [BLOCK], [CONTENTS], key_of(tenant), PACKET_BYTES, draft=draft
+    )
+    node.object_root(_core.Name(BLOCK))  # begins the deferred operation
     assert node.wait(operation, TIMEOUT_S) == (_core.STATUS_DONE, "")
-    root = node.object_root(name)
+    root = node.object_root(_core.Name(BLOCK))
     assert root is not None
     assert root.endswith(ZEROS) == draft
     return bytes(root)
@@ -75,20 +77,13 @@ def without_digests() -> list[bytes]:
     with NodeAmongStrangers(1) as somewhere:
         join(somewhere.node)
         [asking] = somewhere.neighbours
-        name = _core.Name(BLOCK)
-        operation, _ = somewhere.node.publish_objects(
-            [BLOCK], [CONTENTS], key_of(TENANT), PACKET_BYTES, draft=True
-        )
-        somewhere.node.object_root(name)  # begins the deferred operation
-        assert somewhere.node.wait(operation, TIMEOUT_S) == (_core.STATUS_DONE, "")
+        root = root_of(somewhere.node, draft=True)
         segments = []
         for segment in range(SEGMENTS):
             asking.send(interest(f"{BLOCK}/seg={segment}", nonce=segment + 1))
             segments.append(received(asking))
-        root = somewhere.node.object_root(name)
-        assert root is not None
-        assert bytes(32 * SEGMENTS) in bytes(root)
-        return [bytes(root), *segments]
+        assert bytes(32 * SEGMENTS) in root
+        return [root, *segments]
 
 
 def accepting_draft(hop_limit: int, nonce: int) -> bytes:

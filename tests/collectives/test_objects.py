@@ -44,6 +44,15 @@ def trio():
         yield cluster
 
 
+def test_a_buffer_holds_one_object(trio):
+    publish_as(trio, 1, "once", trio.members[1].object_key)
+    node, buffer = trio.members[0].node, _core.ObjectBuffer()
+    fetch = (_core.Name("/j/g0/obj/1/once"), _core.Name("/n/h1"), _core.Name("/n/h1"), buffer, 5.0)
+    node.fetch_object(*fetch)
+    with pytest.raises(ValueError, match="another object's"):
+        node.fetch_object(*fetch)
+
+
 def test_all_ranks_fetch_at_once_and_the_publisher_sends_about_once():
     contents = some_bytes(5 * MEBIBYTE)
     topology = load_topology("star:5")

@@ -25,9 +25,10 @@ async def test_our_fetch_verifies_objects_that_a_node_publishes(tmp_path, *, dra
         signing = _core.SigningKey("ed25519", KEY_NAME, KEY.private_bytes_raw())
         tag_key = bytes(64) if draft else None
         node.register_objects(_core.Name("/pool"), "pool", tag_key=tag_key)
-        operation = node.publish_object(
-            _core.Name(name), content, signing, LARGEST_PACKET_BYTES, draft=draft
+        operation, _ = node.publish_objects(
+            [name], [content], signing, LARGEST_PACKET_BYTES, draft=draft
         )
+        node.object_root(_core.Name(name))  # begins the deferred operation
         assert node.wait(operation, 20.0) == (_core.STATUS_DONE, "")
         async with Client(uri) as client:
             fetched = await fetch(

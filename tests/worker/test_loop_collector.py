@@ -16,9 +16,9 @@ PREFIX = "/j/obj"  # as the fixture `node` serves it
 CONTENTS = np.arange(100, dtype=np.uint8)
 
 
-def publish(node: _core.Node, keys: NodeKeys, number: int, *, deferred: bool = False) -> int:
+def publish(node: _core.Node, keys: NodeKeys, number: int) -> int:
     name = _core.Name(f"{PREFIX}/{number}")
-    return node.publish_object(name, CONTENTS, keys.object_key(), 1000, deferred=deferred)
+    return node.publish_object(name, CONTENTS, keys.object_key(), 1000)
 
 
 async def test_each_loop_and_thread_receives_its_own_completions(node, keys):
@@ -65,7 +65,7 @@ async def test_batched_completions_are_delivered_with_the_next_or_on_flush(node,
     assert told == [_core.STATUS_DONE], "it ended before the other"
 
     flushed: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    quiet = publish(node, keys, 2, deferred=True)
+    quiet, _ = node.publish_objects([f"{PREFIX}/2"], [CONTENTS], keys.object_key(), 1000)
     collector.deliver_batched(quiet, lambda status, _: flushed.set_result(status))
     collector.flush(quiet)
     assert await flushed == _core.STATUS_DONE

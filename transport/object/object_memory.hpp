@@ -30,8 +30,6 @@ class ObjectMemory {
 
     /// Claims the memory for one fetch: true once.
     bool claim() { return !std::exchange(claimed_, true); }
-    /// Returns an unused claim.
-    void release_claim() { claimed_ = false; }
 
     /// Reserves `size_bytes`, once. Nothing when memory or the budget does not suffice, the
     /// caller's memory has another size, or the memory already holds an object.
