@@ -14,8 +14,7 @@ from innet.errors import EmulationError, TelemetryError
 from innet.observe.doctor.observation import Look, ProcessState, RunObserver
 from innet.observe.web import live
 from innet.observe.web.document import Frame, Line, Wait, picture_of
-from innet.observe.web.history import History
-from innet.observe.web.live import View, look_period_s, remote_view
+from innet.observe.web.live import History, View, look_period_s, remote_view
 from innet.observe.web.view_state import LookResult
 from innet.telemetry.feed import NodeFeed, RunFeed
 from innet.telemetry.messages import LauncherStatus, RunEvent

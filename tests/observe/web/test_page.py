@@ -25,8 +25,7 @@ from innet.observe.web.document import (
     Wait,
     picture_of,
 )
-from innet.observe.web.history import History
-from innet.observe.web.live import View, recorded_view
+from innet.observe.web.live import History, View, recorded_view
 from innet.telemetry.messages import CommandReply
 from innet.topology import load_topology
 from tests.observe.web.browser import browsing, changes, wait_for

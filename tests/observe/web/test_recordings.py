@@ -19,8 +19,8 @@ from innet.observe.web.document import (
     read_recording,
     topology_of_neighbours,
 )
-from innet.observe.web.history import History
 from innet.observe.web.layout import positions
+from innet.observe.web.live import History
 from innet.topology import load_topology
 
 _DOCS = Path(__file__).parents[3] / "docs"

@@ -12,8 +12,7 @@ import pytest
 from innet.errors import TelemetryError
 from innet.observe.web.access import Access, Refused
 from innet.observe.web.document import Frame, Line, picture_of
-from innet.observe.web.history import History
-from innet.observe.web.live import View
+from innet.observe.web.live import History, View
 from innet.observe.web.server import WebOptions, serving
 from innet.telemetry.messages import CommandReply
 from innet.topology import load_topology
