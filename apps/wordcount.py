@@ -24,8 +24,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from combining.command_line import argument_parser
-from combining.comparison import draw_bars, draw_busiest_link, place_of
+from combining import argument_parser, draw_bars, draw_busiest_link, place_of
 from rich.console import Console
 from rich.table import Table
 

@@ -1,14 +1,42 @@
-"""How runs that combine pairs in different places are shown beside each other."""
+"""The command line and figures of ``pagerank.py`` and ``wordcount.py``, which compare places to
+combine pairs by key."""
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # rank 0 alone draws; the others need not wait for the import
     from matplotlib.axes import Axes
 
 _PLACES = {"inc": "in the switches", "ps": "on one host", "ring": "round the hosts"}
+
+
+def argument_parser(documentation: str, verb: str, output: Path) -> argparse.ArgumentParser:
+    """A parser with the options of every such app.
+
+    Args:
+        documentation: of the program: a summary, an empty line, and examples.
+        verb: what the app does with pairs of the same key.
+        output: where rank 0 saves by default.
+    """
+    description, _, examples = documentation.partition("\n\n")
+    parser = argparse.ArgumentParser(
+        description=description,
+        epilog="examples:\n" + examples,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--algorithms",
+        nargs="+",
+        default=["inc", "ps"],
+        metavar="ALGORITHM",
+        help=f"where to {verb}: inc, ps, ring, ps:server=h3, ... (default: inc ps)",
+    )
+    parser.add_argument("--output", type=Path, default=output, help="where rank 0 saves")
+    return parser
 
 
 def place_of(algorithm: str) -> str:
