@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -169,3 +170,16 @@ def test_a_key_with_an_expired_certificate_is_refused(cluster, wire):
         lambda datagram, name: signed_by_key(datagram, name, "/n/h1/OLD", OLD),
     )
     assert caught["key_expired"] >= 3
+
+
+@pytest.mark.parametrize("signature", ["gmac", "digest"])
+def test_no_other_node_can_answer_for_a_rank_before_it_publishes(
+    run_job: Any, signature: str
+) -> None:
+    result = run_job(
+        "poisoned_by_a_program.py",
+        topology="star:2",
+        settings=[f"security.signature={signature}"],
+    )
+    assert result.failure == ""
+    assert "dropped 3" in result.said("h0")

@@ -8,6 +8,7 @@ import signal
 
 import pytest
 
+from innet.topology import Topology, load_topology
 from tests.faults.conftest import FaultyRun, digests, run_with_faults, worker
 from tests.faults.links import set_link
 
@@ -139,3 +140,34 @@ async def test_a_permanently_hung_switch_on_the_only_path_is_named_long_before_t
     for host in ("h0", "h1", "h2"):
         assert "CollectiveError: allreduce(sum.f32, shape (1000,)) seq=" in result.said(host)
         assert cause in result.said(host)
+
+
+def with_bad_uplink(**quality: float) -> Topology:
+    """A leaf-spine network with one link of that quality, between a leaf and a spine."""
+    topology = load_topology("leaf-spine:2x2x2")
+    links = tuple(
+        link.model_copy(update=quality) if set(link.nodes) == {"leaf0", "spine0"} else link
+        for link in topology.links
+    )
+    return topology.model_copy(update={"links": links})
+
+
+@pytest.mark.parametrize("mode", ["local", pytest.param("netns", marks=pytest.mark.netns)])
+async def test_a_link_that_loses_a_third_stays_in_use(mode):
+    result = await run_with_faults(
+        with_bad_uplink(loss=0.3), worker("steps.py", 60, 20000, 0.05), mode=mode
+    )
+    good = await run_with_faults("leaf-spine:2x2x2", worker("steps.py", 60, 20000, 0))
+    assert result.failure == good.failure == ""
+    assert digests(result) == digests(good)
+    assert "carried nothing" not in result.said("controller")
+
+
+async def test_a_corrupting_link_changes_no_bit():
+    result = await run_with_faults(
+        with_bad_uplink(corrupt=0.2), worker("steps.py", 60, 20000, 0.05)
+    )
+    good = await run_with_faults("leaf-spine:2x2x2", worker("steps.py", 60, 20000, 0))
+    assert result.failure == good.failure == ""
+    assert digests(result) == digests(good)
+    assert "carried nothing" not in result.said("controller")

@@ -9,12 +9,10 @@ from __future__ import annotations
 import random
 import sys
 import time
-import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from innet.errors import InnetError
 from innet.node.messages import JobMessage, PoolMessage, RuleMessage, ServedPrefixes
 from innet.node.requests import ControlReply, ControlRequest, reply_to
 from innet.security import deal_keys
@@ -24,6 +22,7 @@ from innet.security.trust.certificate import Validity
 from innet.security.trust.key_operations import SafeBag
 from innet.security.trust.names import name_of
 from innet.telemetry.commands import DumpState, Order
+from tests.fuzz.files import finding
 
 _PASSPHRASE = "the passphrase of the fuzzer"
 _CHANGES = 6
@@ -141,17 +140,6 @@ def readers() -> dict[str, Reader]:
     }
 
 
-def finding(reader: Reader, document: bytes) -> str | None:
-    """What goes wrong with ``document``; ``None`` when it is read, or refused as it should be."""
-    try:
-        reader.read(document)
-    except InnetError:
-        return None  # what users get to read
-    except Exception:
-        return traceback.format_exc()
-    return None
-
-
 def main() -> int:
     """Try the readers that are named, or all."""
     seconds = float(sys.argv[1])
@@ -162,7 +150,7 @@ def main() -> int:
         end_s = time.monotonic() + seconds
         while time.monotonic() < end_s:
             document, runs = following(), runs + 1
-            found = finding(known[name], document)
+            found = finding(known[name].read, document)
             if found is not None:
                 print(f"{name}, seed {seed}:\n{document!r}\n{found}")
                 return 1

@@ -7,10 +7,12 @@ first that raises anything but an error of innet, or takes longer than ten secon
 from __future__ import annotations
 
 import contextlib
+import random
+import re
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,6 @@ from innet.errors import InnetError
 from innet.lab.workload.model import parse_workload
 from innet.security.trust.policy import Policy
 from innet.topology import parse_yaml
-from tests.fuzz.text_mutations import TextMutator
 
 _ROOT = Path(__file__).parents[2]
 _MOST_SECONDS = 10.0
@@ -28,6 +29,72 @@ PARSERS: dict[str, tuple[Callable[[str], Any], str]] = {
     "workloads": (partial(parse_workload, path=_ROOT / "workloads" / "x"), "workloads/*.yaml"),
     "policies": (Policy.of_text, "innet/security/trust/policies/*.lvs"),
 }
+_TELLING = (
+    *("", " ", "0", "-1", "1e999", "nan", ".inf", "99999999999999999999", "0x10", "1_000", "null"),
+    *("true", "~", "{}", "[]", "{a: b}", "[1, 2]", "&a", "*a", "<<: *a", "!!python/name:os.system"),
+    *("- ", "? ", ": ", "| ", "> ", "---", "...", "%YAML 9", "\t", "\0", "\ufeff", "é", "\ud7ff"),
+    *("h0", "s0", "100mbit", "5ms", "1%", "#rule", '"', "'", "/*", "//", "<=", "$fn()", "_", "&{}"),
+    "x" * 5000,
+)
+_WORD = re.compile(r"\w+|\W")
+
+
+class TextMutator:
+    """Makes inputs of ``seeds``, one to eight changes away."""
+
+    def __init__(self, seeds: Sequence[str], seed: int) -> None:
+        self._seeds = seeds
+        self._random = random.Random(seed)
+        self._changes: tuple[Callable[[list[str]], None], ...] = (
+            self._drop,
+            self._repeat,
+            self._swap,
+            self._replace,
+            self._insert,
+            self._splice,
+        )
+
+    def next(self) -> str:
+        """Another input."""
+        text = self._random.choice(self._seeds)
+        for _ in range(self._random.randint(1, 8)):
+            parts = self._parts(text)
+            self._random.choice(self._changes)(parts)
+            text = "".join(parts)
+        return text
+
+    def _parts(self, text: str) -> list[str]:
+        """The text in lines, words or characters: a change is of one of them."""
+        cut = self._random.choice((str.splitlines, _WORD.findall, list))
+        return text.splitlines(keepends=True) if cut is str.splitlines else list(cut(text))
+
+    def _place(self, parts: list[str]) -> int:
+        return self._random.randrange(len(parts) or 1)
+
+    def _drop(self, parts: list[str]) -> None:
+        at = self._place(parts)
+        del parts[at : at + self._random.randint(1, 4)]
+
+    def _repeat(self, parts: list[str]) -> None:
+        at = self._place(parts)
+        parts[at:at] = parts[at : at + 4] * self._random.choice((1, 2, 50))
+
+    def _swap(self, parts: list[str]) -> None:
+        if parts:
+            a, b = self._place(parts), self._place(parts)
+            parts[a], parts[b] = parts[b], parts[a]
+
+    def _replace(self, parts: list[str]) -> None:
+        at = self._place(parts)
+        parts[at : at + 1] = [self._random.choice(_TELLING)]
+
+    def _insert(self, parts: list[str]) -> None:
+        parts.insert(self._place(parts), self._random.choice(_TELLING))
+
+    def _splice(self, parts: list[str]) -> None:
+        other = self._random.choice(self._seeds).splitlines(keepends=True)
+        at = self._place(other)
+        parts[self._place(parts) :] = other[at : at + 10]
 
 
 def inputs(pattern: str, seed: int) -> Iterator[str]:
@@ -37,12 +104,12 @@ def inputs(pattern: str, seed: int) -> Iterator[str]:
         yield mutator.next()
 
 
-def finding(parse: Callable[[str], Any], text: str) -> str | None:
-    """What goes wrong with ``text``; ``None`` when it is parsed, or refused as it should be."""
+def finding(parse: Callable[[Any], Any], document: str | bytes) -> str | None:
+    """What goes wrong with ``document``; ``None`` when it is parsed, or refused as it should be."""
     began_s = time.monotonic()
     try:
         with contextlib.suppress(InnetError):  # what users get to read
-            parse(text)
+            parse(document)
     except Exception:
         return traceback.format_exc()
     took_s = time.monotonic() - began_s

@@ -1,4 +1,4 @@
-"""Blocks between real processes, of jobs that share a tenant's secret and of one that does not."""
+"""Blocks between real processes: jobs that share a tenant's secret or not, several on one host."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from innet.cluster.launch import JobFailed, Session
 from innet.cluster.run_status import RunStatus, read_run_status
 from innet.kv.tenant import Tenant
 from innet.topology import load_topology
+from tests.conftest import RunJob
 from tests.said import Said
 
 WORKER = Path(__file__).parent / "workers" / "shared_block.py"
@@ -74,3 +75,38 @@ def test_only_jobs_with_the_same_secret_share_blocks(secret: Path) -> None:
     assert pool["parts"]["s0"]["cache_bytes"] > 0, "the block passed the switch"
     assert "Pools" in shown(during)
     assert after["jobs"] == [], "the last member has left"
+
+
+def test_another_process_continues_from_a_shared_prefix(run_job: RunJob, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"a secret of one tenant and no other")
+    secret.chmod(0o600)
+    result = run_job("shared_prefix.py", [str(secret)], topology="star:2")
+    assert not result.failure
+    put, again = result.said("h0").splitlines()
+    assert put == "put 96 tokens"
+    assert again.startswith("this process has opened this tenant's pool already: close that")
+    assert result.said("h1").splitlines() == [
+        "found 96 tokens, the same: True",
+        "layers: [(0, 96), (2, 96)]",
+        "with another secret: 0",
+        "places: ['local memory', 'network']",
+    ]
+
+
+@pytest.mark.parametrize(("method", "first"), [("fork", "parent"), ("spawn", "child")])
+def test_a_second_process_is_refused_and_the_first_keeps_sharing(
+    run_job: RunJob, tmp_path: Path, method: str, first: str
+) -> None:
+    pipes = [tmp_path / "was-put", tmp_path / "was-got"]
+    for pipe in pipes:
+        os.mkfifo(pipe)
+    arguments = [method, first, *map(str, pipes)]
+    result = run_job("one_process_per_host.py", arguments, topology="star:2")
+    assert not result.failure
+    refused, shared = result.said("h0").splitlines()
+    assert refused.startswith("HostTaken: ")
+    assert "h0" in refused
+    assert "Use innet in process" in refused or "was forked from the worker" in refused
+    assert shared == "homes: 1"
+    assert result.said("h1") == "got it: True"

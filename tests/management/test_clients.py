@@ -1,7 +1,7 @@
 """Clients of other houses command a real node."""
 
 import asyncio
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 from ndn.app import NDNApp as OlderApp
@@ -11,7 +11,9 @@ from ndn.encoding import Component, Name
 from ndn.security import DigestSha256Signer, KeychainDigest
 from ndn.transport.stream_face import UnixFace
 
+from innet.ndn import Client
 from innet.ndn.address import FaceAddress
+from innet.ndn.sync import StateVector, SyncGroup, SyncTiming
 
 
 @asynccontextmanager
@@ -123,3 +125,25 @@ async def test_the_content_store_is_configured(running):
         assert (changed["status_code"], changed["capacity"], changed["flags"]) == (200, 10, 3)
         erased = await command(app, "cs", "erase", name="/")
         assert (erased["status_code"], erased["count"]) == (200, 0)
+
+
+async def test_members_at_one_node_receive_each_others_publications(running):
+    timing = SyncTiming(period_s=3600.0, suppression_s=0.01)
+    async with AsyncExitStack() as stack:
+        groups = []
+        for name in ("alice", "bob", "carol"):
+            client = await stack.enter_async_context(Client(running.uri))
+            group = SyncGroup(client, "/room", f"/{name}", timing=timing)
+            groups.append(await stack.enter_async_context(group))
+        for number, group in enumerate(groups):
+            group.publish(f"from {number}".encode())
+        everything = StateVector({group.member: 1 for group in groups})
+        for group in groups:
+            contents = set()
+            async for update in group.updates():
+                contents |= {data.content for data in await group.fetch(update)}
+                if len(contents) == 2:
+                    break
+            expected = {f"from {n}".encode() for n, g in enumerate(groups) if g is not group}
+            assert contents == expected
+            assert group.vector == everything

@@ -22,7 +22,6 @@ from innet.ndn.wire import (
     parse_lp_packet,
 )
 from innet.tlv_numbers import TlvType
-from tests.ndn.strategies import names
 
 _FINAL = st.none() | st.integers(0, 2**40).map(lambda n: Name("/").append_number(50, n))
 _SECRET = b"a secret that both know"
@@ -34,6 +33,19 @@ def _components(name: Name) -> list[bytes]:
 
 def list_of(name: Name) -> list[tuple[int, bytes]]:
     return [name[index] for index in range(len(name))]
+
+
+_TYPES = st.sampled_from([8, 32, 50, 52, 54, 56, 58, 300, 65535])
+components = st.tuples(_TYPES, st.binary(max_size=12))
+
+
+@st.composite
+def names(draw: st.DrawFn, min_size: int = 1) -> Name:
+    """Names of any bytes, not only of what people would type."""
+    name = Name("/")
+    for kind, value in draw(st.lists(components, min_size=min_size, max_size=5)):
+        name = name.append(kind, value)
+    return name
 
 
 @given(

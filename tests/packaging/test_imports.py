@@ -117,3 +117,26 @@ def test_lazy_names_of_a_package_resolve() -> None:
         "    for name in package.__all__: getattr(package, name)"
     )
     assert "numpy" in heavy_after(code)
+
+
+def test_nodes_do_not_load_the_compiler_of_policies() -> None:
+    program = "import sys, innet.node.__main__, innet.worker; print('lark' in sys.modules)"
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert ran.stdout.strip() == "False"
+
+
+def test_a_worker_starts_without_networkx() -> None:
+    code = "import sys, innet; innet.init; print('networkx' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+def test_a_switch_starts_without_the_libraries_of_plans_and_topologies() -> None:
+    code = (
+        "import sys, innet.node.__main__\n"
+        "print(sorted({'networkx', 'numpy', 'innet.plans', 'innet.topology'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,4 +1,4 @@
-"""Training goes on when a process is killed: with the survivors' mean, or with a successor."""
+"""Training goes on without ranks that are killed or late: the mean, the replicas, a successor."""
 
 from __future__ import annotations
 
@@ -48,3 +48,16 @@ async def test_a_successor_takes_the_place_of_a_dead_rank(dies):
         assert "sizes [4, 4, 4, 4, 4, 4, 4, 4]" in said
         assert "means over those who are there True" in said
         assert f"environment {host} of 4" in said
+
+
+def test_late_gradients_are_added_in_the_next_step_and_replicas_stay_equal(run_job):
+    result = run_job("stragglers.py")
+    assert result.failure == ""
+    for rank in range(4):
+        assert result.said(f"h{rank}").splitlines() == [
+            "moved as the sets say True",
+            "all at the ends True",
+            "once without it True",
+            "nothing left True True",
+            "the same everywhere True",
+        ]

@@ -1,4 +1,4 @@
-"""The first process group costs no more processor time than its imports need."""
+"""The backend registers by itself, and its first process group costs little."""
 
 from __future__ import annotations
 
@@ -46,3 +46,38 @@ def test_imports_run_no_garbage_collection_and_restore_the_collector() -> None:
         assert is_enabled == str(collector == "on")
         # The error's own, once the collector is on again.
         assert int(collections) <= 1, ended.stdout
+
+
+REGISTRATION = """
+import sys, torch.distributed as dist
+print("registered", "innet" in dist.Backend.backend_list)
+wanted_later = {"innet._native._core", "innet.torch_backend.process_group"}
+print("loaded", wanted_later & set(sys.modules))
+dist.init_process_group("innet", store=dist.HashStore(), rank=0, world_size=1)
+"""
+
+
+@pytest.fixture(scope="module")
+def done() -> subprocess.CompletedProcess[str]:
+    """A program that imports PyTorch, and then uses the backend outside a run."""
+    return subprocess.run(
+        [sys.executable, "-c", REGISTRATION],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+
+
+def test_importing_torch_registers_the_backend_without_loading_it(
+    done: subprocess.CompletedProcess[str],
+) -> None:
+    assert done.stdout.splitlines() == ["registered True", "loaded set()"], done.stderr
+
+
+def test_outside_a_run_the_error_says_how_to_start(
+    done: subprocess.CompletedProcess[str],
+) -> None:
+    assert done.returncode == 1
+    assert "EmulationError" in done.stderr
+    assert "innet run TOPOLOGY -- python" in done.stderr

@@ -1,6 +1,36 @@
-"""Which of PyTorch's tests every run of the tests has; `make torch-suite` runs all."""
+"""The tests that are never run, with reasons (``skips.toml``), and those that every run has."""
 
 from __future__ import annotations
+
+import tomllib
+import unittest
+from collections.abc import Callable
+from pathlib import Path
+
+_FILE = Path(__file__).with_name("skips.toml")
+
+
+def load_skips() -> dict[str, str]:
+    """The reason by the name of the test.
+
+    Raises:
+        ValueError: a test stands there twice, or a reason is empty.
+    """
+    reasons: dict[str, str] = {}
+    for entry in tomllib.loads(_FILE.read_text())["skip"]:
+        if not entry["reason"].strip():
+            raise ValueError(f"{_FILE.name}: an entry has no reason")
+        for name in entry["tests"]:
+            if name in reasons:
+                raise ValueError(f"{_FILE.name}: {name} stands there twice")
+            reasons[name] = entry["reason"]
+    return reasons
+
+
+def skipped(test: Callable[..., None], reason: str) -> Callable[..., None]:
+    """``test``, never run."""
+    return unittest.skip(reason)(test)
+
 
 SELECTED = (
     # One of each kind: collectives of the whole and of a part of the ranks, ...

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.torch_suite import forked_ranks, upstream
-from tests.torch_suite.skips import load_skips, skipped
+from tests.torch_suite.selection import load_skips, skipped
 
 _UPSTREAM = upstream.load()
 _TESTS = upstream.tests_of(_UPSTREAM)

@@ -8,8 +8,7 @@ import pytest
 
 from tests.torch_suite import test_distributed
 from tests.torch_suite.forked_ranks import ForkedRanks
-from tests.torch_suite.selection import SELECTED
-from tests.torch_suite.skips import load_skips
+from tests.torch_suite.selection import SELECTED, load_skips
 
 pytestmark = pytest.mark.torch
 

@@ -1,4 +1,4 @@
-"""What ends a program is told from what it caught, however it was started."""
+"""How a program ended is recognised, and its worker is closed at the end."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from innet.worker import current, process_end
 
 PRELUDE = """
 import atexit, sys
@@ -46,3 +48,27 @@ def test_the_cause_of_a_programs_end_is_determined(
         [sys.executable, *options], cwd=tmp_path, capture_output=True, text=True, timeout=60
     )
     assert ended.stdout.splitlines()[-1] == failure
+
+
+class FakeWorker:
+    def __init__(self, ended: list[str]) -> None:
+        self._ended = ended
+
+    def close(self) -> None:
+        self._ended.append("worker")
+
+
+def test_an_exception_in_a_hook_does_not_prevent_the_close(monkeypatch):
+    ended: list[str] = []
+
+    def raise_error() -> None:
+        raise ValueError("cannot leave")
+
+    monkeypatch.setattr(current, "_worker", FakeWorker(ended))
+    monkeypatch.setattr(process_end, "_hooks", [])
+    process_end.before_close(lambda: ended.append("first group"))
+    process_end.before_close(raise_error)
+    process_end.before_close(lambda: ended.append("last group"))
+    with pytest.raises(ValueError, match="cannot leave"):
+        current.close_worker()
+    assert ended == ["last group", "first group", "worker"]

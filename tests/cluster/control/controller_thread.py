@@ -1,16 +1,19 @@
-"""A controller's socket, served on a thread."""
+"""A controller's socket on a thread, handlers for it, and a process without free descriptors."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import resource
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
 from innet.cluster.control.driver import ControllerServer
 from innet.errors import ControlError
-from innet.node.requests import ControlRequest
+from innet.node.requests import ControlRequest, Handler
 
 
 class ControllerThread:
@@ -49,3 +52,31 @@ class ControllerThread:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _echo(**words: object) -> dict[str, object]:
+    return words
+
+
+def _fail() -> None:
+    raise ControlError("not today")
+
+
+HANDLERS: dict[str, Handler] = {"echo": _echo, "fail": _fail, "pid": os.getpid}
+
+
+@contextmanager
+def no_descriptors_left() -> Iterator[None]:
+    """This process, server and client, can open nothing more."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    taken = []
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+    try:
+        with suppress(OSError):
+            while True:
+                taken.append(os.dup(0))
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        for descriptor in taken:
+            os.close(descriptor)

@@ -21,9 +21,7 @@ from innet.cluster.control.driver import ControllerServer
 from innet.errors import ControlError, HostTaken, NoAnswer, RankFailed
 from innet.node.controller_client import ControllerClient
 from innet.worker.controller_connection import ControllerConnection
-from tests.cluster.control.controller_thread import ControllerThread
-from tests.cluster.control.descriptors import no_descriptors_left
-from tests.cluster.control.handlers import HANDLERS
+from tests.cluster.control.controller_thread import HANDLERS, ControllerThread, no_descriptors_left
 
 
 @pytest.fixture

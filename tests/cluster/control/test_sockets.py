@@ -14,8 +14,7 @@ import pytest
 from innet.errors import ControlError, HostTaken, NoAnswer, RankFailed
 from innet.node.control_server import ControlServer
 from innet.node.requests import ControlClient, ControlRequest
-from tests.cluster.control.descriptors import no_descriptors_left
-from tests.cluster.control.handlers import HANDLERS
+from tests.cluster.control.controller_thread import HANDLERS, no_descriptors_left
 
 
 @pytest.fixture

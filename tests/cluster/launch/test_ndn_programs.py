@@ -1,8 +1,9 @@
-"""NDN programs as jobs, and beside them."""
+"""NDN programs as jobs and beside them, in one namespace and in another."""
 
 from __future__ import annotations
 
 import asyncio
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,12 @@ from innet.cluster.launch import Session
 from innet.errors import CommandRefused, InterestRefused, SecurityError
 from innet.ndn import Client
 from innet.ndn.certificates import CertifiedSigner
+from innet.node.node_config import UdpChannel
 from innet.security.trust import Certificate, PrivateKey, Validity
 from innet.security.trust.names import name_of
 from innet.settings import Settings, SettingsError
 from innet.topology import load_topology
+from tests.said import Said
 
 
 def test_a_plain_ndn_program_finds_the_node_of_its_host(run_job: Any) -> None:
@@ -87,3 +90,30 @@ def test_a_run_does_not_start_with_a_certificate_that_has_expired(tmp_path: Path
 def test_neighbours_can_command_only_by_listed_keys() -> None:
     with pytest.raises(SettingsError, match=r"ndn\.commands_by=CERTIFICATE"):
         Settings().with_assignments(["ndn.localhop=true"])
+
+
+WORKER = Path(__file__).parent / "workers" / "asks_over_ip.py"
+PORT = 6363
+
+
+@pytest.mark.netns
+def test_a_program_reaches_nodes_in_other_namespaces_over_tcp_and_udp() -> None:
+    async def run() -> tuple[Said, list[str]]:
+        said = Said()
+        settings = Settings().with_assignments([f"ndn.port={PORT}"])
+        topology = load_topology("star:2")
+        async with Session(topology, mode="netns", settings=settings, output=said) as session:
+            server = session.network.config("h0").ip_address
+            channel = session.network.config("h1").faces[0].channel
+            assert isinstance(channel, UdpChannel)
+            switch = channel.peer_address
+            uris = [
+                f"{scheme}://{address}:{PORT}"
+                for scheme in ("tcp", "udp")
+                for address in (server, switch)
+            ]
+            await session.run_workers([sys.executable, str(WORKER), *uris])
+        return said, uris
+
+    said, uris = asyncio.run(run())
+    assert said.by("h1") == [f"{uri}: from h0, from h0" for uri in uris]

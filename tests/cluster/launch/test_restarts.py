@@ -1,4 +1,4 @@
-"""Workers that die, and come back or do not: what the others see, and how the job ends."""
+"""Workers that die, and return or not: the policy, what other ranks see, and how the job ends."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ import pytest
 
 from innet.cluster.emulation.runs import find_run
 from innet.cluster.launch import JobFailed, RestartPolicy, Session
+from innet.cluster.launch.supervision import pause_before_restart_s
+from innet.collectives.group_member import checked_policy
+from innet.errors import CollectiveError
 from innet.topology import load_topology
 from tests.conftest import JobResult
 
@@ -128,3 +131,29 @@ def test_torchrun_restarts_from_a_checkpoint_to_the_same_bits(tmp_path):
     assert {line.split(": ")[1] for line in ends.values()} == {
         line.split(": ")[1] for _, line in straight.lines if line.startswith("from 0")
     }
+
+
+def test_pauses_double_up_to_a_few_seconds():
+    pauses = [pause_before_restart_s(0.2, number) for number in range(1, 5000)]
+    assert pauses[:3] == [0.2, 0.4, 0.8]
+    assert pauses == sorted(pauses)
+    assert pauses[-1] == 5.0
+
+
+def test_a_longer_first_pause_is_kept():
+    assert pause_before_restart_s(60.0, 7) == 60.0
+
+
+def test_an_unknown_policy_is_refused_with_the_known_ones():
+    assert checked_policy("shrink") == "shrink"
+    with pytest.raises(CollectiveError, match=r"no policy 'ignore'.*abort, shrink, wait"):
+        checked_policy("ignore")
+
+
+def test_the_policy_determines_whether_the_launcher_restarts_workers():
+    assert RestartPolicy().restarts == 0
+    assert not RestartPolicy().goes_on_without
+    assert RestartPolicy(on_worker_death="wait").restarts > 0
+    assert RestartPolicy(0, on_worker_death="wait").restarts == 0
+    assert not RestartPolicy(on_worker_death="wait").goes_on_without
+    assert RestartPolicy(on_worker_death="shrink").goes_on_without

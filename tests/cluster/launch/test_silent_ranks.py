@@ -1,4 +1,4 @@
-"""Ranks that stop, or are busy for long, in real jobs: who is named, and who is left alone."""
+"""Ranks that stop, are busy for long or disagree, in real jobs: which rank an error names."""
 
 from __future__ import annotations
 
@@ -85,3 +85,25 @@ def test_a_timeout_names_only_the_stopped_rank(algorithm: str) -> None:
     for line in failed:  # who hears from a rank that gave up before
         assert "rank 1 (h1) did not answer" in line, said
         assert "failed with" not in line, said
+
+
+PROGRAM = """
+import os, innet, numpy as np
+try:
+    innet.init(algorithm="ring" if os.environ["RANK"] == "1" else "inc")
+except innet.errors.ControlError as error:
+    print("told:", error, flush=True)
+print("sum", innet.init(algorithm="inc").allreduce(np.ones(1))[0], flush=True)
+"""
+
+
+def test_different_algorithms_fail_on_all_ranks_at_once_and_ranks_can_join_again() -> None:
+    done = innet("run", "star:3", "--", sys.executable, "-c", PROGRAM)
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = [line for line in done.stdout.splitlines() if "told:" in line]
+    assert len(told) == 3, done.stdout
+    for line in told:
+        assert "rank 1 (h1)" in line
+        assert "algorithm=ring" in line
+        assert "algorithm=inc" in line
+    assert done.stdout.count("sum 3.0") == 3, done.stdout

@@ -1,7 +1,8 @@
-"""The environment of workers: ranks for every framework, threads, the interpreter."""
+"""The environment of workers: ranks, threads, the interpreter, settings, and forked children."""
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from innet.cluster.launch.jobs import (
     seats,
     thread_variables,
 )
+from innet.settings import RecoverySettings, Settings
 from innet.topology import load_topology
 
 INNET = Path(sys.executable).with_name("innet")
@@ -143,3 +145,19 @@ def test_torchrun_prints_only_what_its_workers_print(tmp_path: Path) -> None:
         if line.startswith("[h")
     ]
     assert sorted(said) == ["[h0] 0 3", "[h1] 1 3"]
+
+
+def test_a_failing_forked_child_does_not_fail_the_rank(run_job):
+    result = run_job("forks.py", topology="star:2")
+    assert result.failure == ""
+    for node in ("h0", "h1"):
+        said = result.said(node)
+        assert "the child ended with 1, the sum is 2" in said
+        assert said.count("was forked from the worker of this host") == 3, said
+
+
+def test_settings_round_trip_including_never_as_a_time(tmp_path: Path) -> None:
+    settings = Settings(recovery=RecoverySettings(partition_timeout_s=math.inf))
+    path = tmp_path / "settings.json"
+    path.write_text(settings.model_dump_json(indent=2))
+    assert Settings.load(path) == settings

@@ -1,4 +1,4 @@
-"""One line about a packet."""
+"""One line about a packet, and filters by name and kind."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 
 from innet.observe.packets.layers import Data, Interest, LpPacket, data, interest, link
-from innet.observe.packets.outline import KINDS, Outline
+from innet.observe.packets.outline import KINDS, Outline, PacketChoice
 
 from .strategies import packets
 
@@ -52,3 +52,27 @@ def test_an_outline_describes_the_packet(
 def test_truncated_elements_are_named() -> None:
     outline = Outline.of(bytes(interest("/a/b"))[:-1])
     assert (outline.kind, outline.uri, outline.details) == ("malformed", "/a/b", ("cut off",))
+
+
+def outlines() -> list[Outline]:
+    packets = (interest("/a/b"), data("/a/bc"), link(interest("/a/b/c"), nack=150), link(None))
+    return [Outline.of(bytes(packet)) for packet in packets]
+
+
+def wanted(choice: PacketChoice) -> list[str]:
+    return [f"{o.kind} {o.uri}".strip() for o in outlines() if choice.wants(o)]
+
+
+def test_packets_are_chosen_by_name_and_kind() -> None:
+    assert len(wanted(PacketChoice())) == 4
+    assert wanted(PacketChoice.of(["/a/b"])) == ["interest /a/b", "nack /a/b/c"]
+    assert wanted(PacketChoice.of(["/a/bc", "/x"])) == ["data /a/bc"]
+    assert wanted(PacketChoice.of(kinds=["nack", "idle"])) == ["nack /a/b/c", "idle"]
+    assert wanted(PacketChoice.of(["/a/b"], ["data"])) == []
+
+
+def test_invalid_names_and_kinds_are_refused() -> None:
+    with pytest.raises(ValueError, match="not an NDN name"):
+        PacketChoice.of(["a"])
+    with pytest.raises(ValueError, match="unknown kind 'answer'; kinds are interest, data"):
+        PacketChoice.of(kinds=["answer"])

@@ -296,3 +296,11 @@ def test_python_ndns_validator_accepts_the_same_policy() -> None:
         text, _ = read_policy(name)
         functions = {**functions_of({}), "$eq": lambda *_: True, "$eq_type": lambda *_: True}
         assert Checker(compile_lvs(text), functions).validate_user_fns()
+
+
+def test_python_ndn_verifies_all_packets_that_a_job_signs(run_job: Any) -> None:
+    result = run_job(
+        "checked_by_python_ndn.py", topology="star:2", settings=["security.signature=ed25519"]
+    )
+    assert result.failure == ""
+    assert "all are believed" in result.said("h0")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import subprocess
@@ -11,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from innet.telemetry.trace.job_trace import SwitchSampler
 
 Event = dict[str, Any]
 
@@ -145,3 +148,12 @@ def test_a_job_continues_when_a_trace_cannot_be_written(run_job, tmp_path):
     events = load(tmp_path / "trace.json")
     ranks = processes(events)
     assert len(spans(events, ranks["rank 0 (h0)"], "collective")) == 50
+
+
+def test_a_file_that_cannot_be_written_ends_the_sampling_with_a_warning(tmp_path: Path, caplog):
+    async def read_status() -> dict[str, dict[str, Any]]:
+        node = {"cache_bytes": 0, "pit_entries": 0}
+        return {"s0": {"kind": "switch", "links": [], "reducer": {"slots_in_use": 0}, "node": node}}
+
+    asyncio.run(SwitchSampler(tmp_path / "is not there", read_status).run())
+    assert "the trace of the switches ends here, the job goes on" in caplog.text

@@ -1,4 +1,4 @@
-"""Receipts of messages that were received in another order than sent, or that were lost."""
+"""Messages whose receipts are reordered or lost, whose receive timed out, or that wait for room."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from innet.collectives import Communicator, point_to_point
 from innet.collectives.point_to_point import MESSAGES_IN_FLIGHT
-from innet.errors import DeadlineExceeded
+from innet.errors import Cancelled, DeadlineExceeded, RankFailed
 from innet.topology import load_topology
 from tests.collectives.cluster import Cluster
 
@@ -77,3 +77,30 @@ def test_a_lost_receipt_is_sent_again_when_the_sender_repeats_its_request():
         for receive in receives:
             receive.wait()
         assert poll(lambda: channel_to_1(sender) is None)
+
+
+def test_waiting_sends_fail_at_once_when_a_rank_fails() -> None:
+    with Cluster(load_topology("star:2")) as cluster:
+        comm = cluster.communicators[0]
+        works = [comm.isend(np.zeros(1), 1) for _ in range(2 * MESSAGES_IN_FLIGHT + 2)]
+        cluster.fail(comm, "rank 1 (h1) was killed", 1)
+        for work in works[MESSAGES_IN_FLIGHT:]:
+            with pytest.raises(RankFailed, match="was killed"):
+                work.wait(30)
+
+
+def test_the_receive_after_a_cancelled_one_gets_its_message() -> None:
+    with Cluster(load_topology("star:2")) as cluster:
+        sender, receiver = cluster.communicators
+        late = receiver.irecv(np.zeros(1), 0, timeout_s=0.05)
+        cancelled = receiver.irecv(np.zeros(1), 0)
+        patient = receiver.irecv(np.zeros(1), 0)
+        with pytest.raises(DeadlineExceeded):
+            late.wait()
+        cancelled.cancel()
+        with pytest.raises(Cancelled):
+            cancelled.wait()
+        for number in range(4):
+            sender.send(np.full(1, number, float), 1)
+        assert patient.wait()[0] == 2  # it was the third to ask
+        assert [receiver.recv(np.zeros(1), 0)[0] for _ in range(3)] == [0, 1, 3]
