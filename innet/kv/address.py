@@ -116,12 +116,17 @@ class LastingAttachment:
             "has joined it again by itself",
             self._network,
         )
+        logged = ""
         with self._rejoining:
             while not self._has_left.wait(_PAUSE_S):
                 try:
                     before = reattach(self._network, self._on_lost)
                 except InnetError as error:
                     _log.debug("cannot join %s again yet: %s", self._network, error)
+                    continue
+                except Exception as error:  # files of a run are removed when it ends
+                    if logged != (logged := repr(error)):
+                        _log.warning("cannot join %s again yet", self._network, exc_info=True)
                     continue
                 if before is not None:
                     self._bring_back(number)
@@ -137,7 +142,7 @@ class LastingAttachment:
             user = waiting.pop(0)
             try:
                 user.on_network_back()
-            except InnetError as error:
+            except Exception as error:
                 with self._lock:
                     if user not in self._users:
                         continue  # it has left its pool meanwhile

@@ -99,6 +99,39 @@ def test_members_of_a_process_share_its_attachment(monkeypatch: pytest.MonkeyPat
     assert calls == ["attach prod", "detach", "attach lab", "detach"]
 
 
+def test_an_unexpected_error_delays_the_return_to_the_network_and_does_not_prevent_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    failures: list[Exception] = [FileNotFoundError("the run's settings"), RuntimeError("no face")]
+    calls: list[str] = []
+
+    class Worker:
+        def close(self) -> None:
+            calls.append("closed")
+
+    class Member:
+        def on_network_lost(self) -> None:
+            calls.append("lost")
+
+        def on_network_back(self) -> None:
+            calls.append("back")
+            if calls.count("back") == 1:
+                raise OSError("a folder is missing")
+
+    def rejoin(*_: object) -> Worker:
+        if failures:
+            raise failures.pop()
+        return Worker()
+
+    monkeypatch.setattr(address, "_PAUSE_S", 0.0)
+    monkeypatch.setattr(address, "attach", lambda *_, **_options: None)
+    monkeypatch.setattr(address, "reattach", rejoin)
+    attachment = address.LastingAttachment("prod")
+    attachment.watch(Member())
+    attachment._on_lost()
+    assert calls == ["lost", "back", "back", "closed"]
+
+
 def test_a_member_that_is_closed_while_the_network_comes_back_is_not_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
