@@ -99,6 +99,9 @@ void bind_kept_object(nb::module_& module) {
     module.def("read_keep_request", &read_keep_request, "name"_a, "requests"_a,
                "Parses the name of a keep request: requester, source, and the blocks with their "
                "depths; None: not a keep request.");
+    module.def("places_of_object", &places_of_object, "size_bytes"_a,
+               "Places of a window that an object takes; a window of n objects of 1 MiB or more "
+               "has as many as they take.");
     nb::class_<Kept>(module, "KeptObject",
                      "An object that a node fetched for a keep request, and serves.")
         .def_prop_ro(

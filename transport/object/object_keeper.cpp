@@ -107,9 +107,7 @@ void ObjectKeeper::subscribe(const KeepRequest::Block& block, std::string_view s
 }
 
 std::size_t ObjectKeeper::most_fetches() const {
-    constexpr std::uint64_t place_bytes = kLargeObject / kMaxPlaces;
-    const std::uint64_t places = (last_bytes_ + place_bytes - 1) / place_bytes;
-    return options_.window * kMaxPlaces / std::clamp<std::uint64_t>(places, 1, kMaxPlaces);
+    return options_.window * places_of_object(kLargeObject) / places_of_object(last_bytes_);
 }
 
 void ObjectKeeper::begin_fetches() {

@@ -3,6 +3,7 @@
 // answers the request. Requests that it cannot complete go to the application through
 // `RequestedObjects` (docs/protocol.md, "Requests").
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -24,6 +25,13 @@
 #include "transport/security/keyring.hpp"
 
 namespace innet {
+
+/// Places of a window that an object takes: one for each 256 KiB begun, and four at most. A window
+/// of n large objects has 4n.
+constexpr std::uint64_t places_of_object(std::uint64_t size_bytes) {
+    constexpr std::uint64_t place_bytes = 256U << 10U;
+    return std::clamp<std::uint64_t>((size_bytes + place_bytes - 1) / place_bytes, 1, 4);
+}
 
 struct KeepOptions {
     wire::Name requests;  ///< prefix of all requests; the last component is this node
@@ -73,7 +81,6 @@ class ObjectKeeper {
 
   private:
     static constexpr std::uint64_t kLargeObject = std::uint64_t{1} << 20U;
-    static constexpr std::uint64_t kMaxPlaces = 4;  ///< of a large object in the window
 
     /// A request whose objects are being fetched.
     struct PendingRequest {

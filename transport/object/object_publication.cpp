@@ -64,7 +64,8 @@ void ObjectPublication::cut(std::size_t budget_bytes) {
     const auto is_cut_off = [&] { return (next - first) % batch != 0; };
     for (std::size_t bytes = 0; next < cut.segments() && (bytes < budget_bytes || is_cut_off());
          ++next) {
-        jobs_.push_back(cut_segment(next));
+        if (!segments_.lent) segments_.packets.push_back(segments_.of.packet(next));
+        jobs_.push_back(segments_.to_hash(next, frames_));
         bytes += static_cast<std::size_t>(cut.size_of(next)) + 1;
     }
 }
@@ -89,11 +90,6 @@ ObjectPublication::Progress ObjectPublication::finish() {
         return Progress::kUnderWay;
     }
     return make_manifests() ? Progress::kComplete : Progress::kFailed;
-}
-
-security::HashJob ObjectPublication::cut_segment(std::uint64_t segment) {
-    if (segments_.lent) return frames_.emplace_back(segments_.of.frame(segment)).to_hash();
-    return {{segments_.packets.emplace_back(segments_.of.packet(segment)).bytes()}};
 }
 
 void ObjectPublication::tag_from(std::size_t first) {

@@ -60,8 +60,6 @@ class ObjectPublication {
   private:
     bool digests_are_known() const { return seal_ && !seal_->segment_digests().empty(); }
     bool hashes() const { return !digests_are_known() && !lacks_digests_; }
-    /// Keeps a segment's packet, if packets are kept, and returns the hash job for its digest.
-    security::HashJob cut_segment(std::uint64_t segment);
     /// Of the segments from `first` on, which are cut.
     void tag_from(std::size_t first);
     bool make_manifests();

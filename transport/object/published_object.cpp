@@ -15,6 +15,11 @@ bool is_other(wire::ByteView wanted, const security::Sha256Digest& digest) {
 
 }  // namespace
 
+security::HashJob KeptSegments::to_hash(std::uint64_t segment, std::vector<SegmentFrame>& frames) {
+    if (lent) return frames.emplace_back(of.frame(segment)).to_hash();
+    return {{packets[static_cast<std::size_t>(segment)].bytes()}};
+}
+
 PublishedObject::PublishedObject(wire::Name name, std::vector<ObjectPacket> manifests,
                                  KeptSegments segments, DraftKeys draft_keys)
     : name_(std::move(name)),
@@ -58,11 +63,7 @@ void PublishedObject::hash_segments() {
     std::vector<SegmentFrame> frames;
     std::vector<security::HashJob> jobs;
     for (std::uint64_t segment = 0; segment < segments_.digests.size(); ++segment) {
-        if (segments_.lent) {
-            jobs.push_back(frames.emplace_back(segments_.of.frame(segment)).to_hash());
-        } else {
-            jobs.push_back({{segments_.packets[static_cast<std::size_t>(segment)].bytes()}});
-        }
+        jobs.push_back(segments_.to_hash(segment, frames));
     }
     security::SerialHasher().digest(jobs);
     std::ranges::transform(jobs, segments_.digests.begin(), &security::HashJob::digest);

@@ -27,6 +27,9 @@ struct KeptSegments {
     std::vector<security::Sha256Digest> digests;
     std::vector<PacketRef> packets;    ///< empty where the bytes are lent
     std::shared_ptr<const void> lent;  ///< keeps the bytes; null where packets are kept
+
+    /// Of one segment, as long as `frames` keeps what it adds there.
+    security::HashJob to_hash(std::uint64_t segment, std::vector<SegmentFrame>& frames);
 };
 
 class PublishedObject {

@@ -8,9 +8,10 @@ from collections import deque
 from collections.abc import Hashable, Iterable
 from typing import Final
 
-_PLACES_OF_BLOCK: Final = 4
-_PLACE_BYTES: Final = 256 << 10
-"""A block of 1 MiB takes four places of a :class:`BlockWindow`; a larger one takes no more."""
+from innet._native import _core
+
+_LARGE_BYTES: Final = 1 << 20
+"""Larger blocks take no more places of a :class:`BlockWindow`."""
 _REQUEST_BYTES: Final = 1 << 20
 BLOCKS_OF_REQUEST: Final = 4
 """One request is for so many bytes of blocks, or for so many blocks if these are more. Blocks that
@@ -113,7 +114,7 @@ class BlockWindow(Window):
 
     def __init__(self, large_blocks: int) -> None:
         """``large_blocks``: how many of 1 MiB or more may be in flight."""
-        self._size = _PLACES_OF_BLOCK * large_blocks
+        self._size = large_blocks * _core.places_of_object(_LARGE_BYTES)
         super().__init__(self._size)
         self._block_bytes: dict[Hashable, int] = {}
 
@@ -131,16 +132,15 @@ class BlockWindow(Window):
 
     def size_of(self, families: Iterable[Hashable]) -> int:
         """Bytes of the largest block that the families are known to have."""
-        large = _PLACES_OF_BLOCK * _PLACE_BYTES
         largest, last = 0, None
         for family in families:
             if family is not last:
-                last, largest = family, max(largest, self._block_bytes.get(family, large))
-        return largest or large
+                last, largest = family, max(largest, self._block_bytes.get(family, _LARGE_BYTES))
+        return largest or _LARGE_BYTES
 
     def places(self, block_bytes: int, blocks: int = 1) -> int:
         """Places that blocks in flight take."""
-        return min(self._size, blocks * min(_PLACES_OF_BLOCK, -(-block_bytes // _PLACE_BYTES)))
+        return min(self._size, blocks * _core.places_of_object(block_bytes))
 
     def together(self, block_bytes: int) -> int:
         """Blocks of one request or fetch: at least two of them are in flight."""

@@ -390,7 +390,8 @@ TEST_CASE("a packet that gets its MAC later is found by the digest of its presen
     cache.insert(packet);
     const std::string without_mac = full_name();
     CHECK(cache.has(without_mac));
-    packet.put_mac(packet.size() - 1, std::array<std::uint8_t, 1>{7});
+    const auto other = static_cast<std::uint8_t>(~packet.bytes().back());  // memory is recycled
+    packet.put_mac(packet.size() - 1, std::array<std::uint8_t, 1>{other});
     CHECK_FALSE(cache.has(without_mac));
     CHECK(cache.has(full_name()));
 }
