@@ -88,6 +88,16 @@ def test_the_index_names_every_page(page: Path) -> None:
 _SOURCE_REFERENCE = re.compile(r"\bdocs/([\w/-]+\.md)(?:#([\w-]+))?")
 
 
+def test_the_table_of_decisions_has_every_one() -> None:
+    page = (ROOT / "docs" / "decisions.md").read_text()
+    table = page[page.index("| area |") : page.index("\n## ")]
+    listed: set[int] = set()
+    for first, last in re.findall(r"\b(\d+)(?:\u2013(\d+))?", table):
+        listed |= set(range(int(first), int(last or first) + 1))
+    decided = {int(number) for number in re.findall(r"^## (\d+)\.", page, re.MULTILINE)}
+    assert decided - listed == set()
+
+
 def test_every_page_that_the_sources_name_exists() -> None:
     listed = subprocess.run(
         [
