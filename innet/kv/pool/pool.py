@@ -251,32 +251,13 @@ class BlockPool:
         self, keys: Sequence[BlockKey], *, timeout_s: float | None = None
     ) -> list[Contents | None]:
         """:meth:`get` for several blocks."""
-        self._check(keys)
-        began_s, time_s = now_s(), self._timeout(timeout_s)
+        began_s = now_s()
         found: list[Contents | None] = [None] * len(keys)
-        self._home.drain_kept()
-        far = list[int]()
-        near = list[int]()
-        for place, key in enumerate(keys):
-            (far if self._transfers.is_far(key) else near).append(place)
-        largest = self._node.window.size_of(keys[place].family for place in far)
-        size = self._together(largest)
-        left = iter(range(0, len(far), size))
 
-        async def get_near(place: int) -> None:
-            found[place] = await self.get(keys[place], timeout_s=time_s)
+        def take(place: int, load: Found | Cause) -> None:
+            found[place], _ = self._counted(load, began_s)
 
-        async def get_far() -> None:
-            for start in left:
-                places = far[start : start + size]
-                left_s = max(0.0, began_s + time_s - now_s())
-                loads = await self._transfers.load_together([keys[at] for at in places], left_s)
-                for place, load in zip(places, loads, strict=True):
-                    found[place], _ = self._counted(load, began_s)
-
-        await gather(
-            [*map(get_near, near), *(get_far() for _ in self._in_turn(len(far), size, largest))]
-        )
+        await self._load_many(keys, timeout_s, take)
         return found
 
     def batches(self, block_bytes: int) -> tuple[int, int]:
@@ -336,7 +317,7 @@ class BlockPool:
         Args:
             keys: of the blocks.
             nodes: members that are to keep them beside their homes; by default this node.
-            timeout_s: for each block that this node loads; by default that of the settings.
+            timeout_s: of what this node loads; by default that of the settings.
 
         Raises:
             KVError: ``nodes`` is a single string, or the pool is closed.
@@ -345,10 +326,13 @@ class BlockPool:
             raise KVError(f"nodes are a sequence of members, not {nodes!r}: give nodes=[{nodes!r}]")
         if nodes is not None:
             return await self._each(keys, lambda key: self._transfers.replicate(key, nodes))
-        self._check(keys)
-        time_s = self._timeout(timeout_s)
-        found = await gather([self._transfers.load(key, time_s) for key in keys])
-        return [isinstance(one, Found) for one in found]
+        here = [False] * len(keys)
+
+        def take(place: int, load: Found | Cause) -> None:
+            here[place] = isinstance(load, Found)
+
+        await self._load_many(keys, timeout_s, take)
+        return here
 
     async def pin(self, keys: Sequence[BlockKey], lease_s: float) -> list[bool]:
         """Protect blocks from eviction for ``lease_s``; for each, whether it is, at some place.
@@ -414,6 +398,39 @@ class BlockPool:
             for tier, figures in store.statistics().items():
                 counted.tiers[f"{what} {tier}"] = figures
         return counted
+
+    async def _load_many(
+        self,
+        keys: Sequence[BlockKey],
+        timeout_s: float | None,
+        take: Callable[[int, Found | Cause], None],
+    ) -> None:
+        """Pass the result of each load to ``take`` when it is there, with its place in ``keys``."""
+        self._check(keys)
+        end_s = now_s() + self._timeout(timeout_s)
+        self._home.drain_kept()
+        far = list[int]()
+        near = list[int]()
+        for place, key in enumerate(keys):
+            (far if self._transfers.is_far(key) else near).append(place)
+        largest = self._node.window.size_of(keys[place].family for place in far)
+        size = self._together(largest)
+        left = iter(range(0, len(far), size))
+
+        async def load_near(place: int) -> None:
+            take(place, await self._transfers.load(keys[place], max(0.0, end_s - now_s())))
+
+        async def load_far() -> None:
+            for start in left:
+                places = far[start : start + size]
+                left_s = max(0.0, end_s - now_s())
+                loads = await self._transfers.load_together([keys[at] for at in places], left_s)
+                for place, load in zip(places, loads, strict=True):
+                    take(place, load)
+
+        await gather(
+            [*map(load_near, near), *(load_far() for _ in self._in_turn(len(far), size, largest))]
+        )
 
     def _together(self, block_bytes: int) -> int:
         """Blocks of one request or fetch."""
