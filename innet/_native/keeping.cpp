@@ -104,18 +104,17 @@ void bind_kept_object(nb::module_& module) {
                "has as many as they take.");
     nb::class_<Kept>(module, "KeptObject",
                      "An object that a node fetched for a keep request, and serves.")
-        .def_prop_ro(
-            "depth", [](const Kept& self) { return self.object->depth(); },
-            "Depth of the block in its prompt, from the first request.")
-        .def_prop_ro(
-            "requesters", [](const Kept& self) { return self.object->requesters(); },
-            "The nodes that requested it.")
-        .def_prop_ro(
-            "buffer",
-            [](const Kept& self) { return ObjectBuffer{self.object->memory(), nb::none()}; })
-        .def_prop_ro(
-            "is_replaced", [](const Kept& self) { return self.object->is_replaced(); },
-            "The node does not serve it: something else was published under its name.");
+        .def(
+            "read",
+            [](const Kept& self) {
+                const KeptObject& object = *self.object;
+                return std::tuple(ObjectBuffer{object.memory(), nb::none()},
+                                  object.memory()->bytes().size(), object.depth(),
+                                  object.requesters(), !object.is_replaced());
+            },
+            "Its buffer and size; its depth in its prompt, from the first request; the nodes that "
+            "requested it; and whether the node serves it: not if something else was published "
+            "under its name.");
 }
 
 void bind_keeping_of(nb::class_<NodeHandle>& node) {

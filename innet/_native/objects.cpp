@@ -250,7 +250,13 @@ void bind_object_buffer(nb::module_& module) {
                 const std::span<const std::uint8_t> root = self.memory->root();
                 return nb::bytes(root.data(), root.size());
             },
-            "The root manifest (a Data packet) of what was fetched or published; empty before.");
+            "The root manifest (a Data packet) of what was fetched or published; empty before.")
+        .def_prop_ro(
+            "nbytes",
+            [](const ObjectBuffer& self) {
+                return self.memory->bytes().size() + self.memory->root().size();
+            },
+            "Bytes of the object and its root manifest.");
 }
 
 void bind_objects_of(nb::class_<NodeHandle>& node) {

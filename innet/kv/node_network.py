@@ -76,11 +76,31 @@ class BlockHost(Protocol):
         """Delivers requests for objects of the node."""
 
 
-@dataclass(slots=True, eq=False)
 class _Fetched(Sealed):
-    """A fetched block, in memory that nobody can have changed: it is not verified again."""
+    """A fetched block, in memory that nobody can have changed: it is not verified again.
 
-    buffer: _core.ObjectBuffer
+    Its array and root are made at their first use, because a home's node serves most blocks alone.
+    """
+
+    __slots__ = ("_contents", "buffer")
+
+    def __init__(self, buffer: _core.ObjectBuffer) -> None:
+        self.buffer = buffer
+        self._contents: Contents | None = None
+
+    @property
+    def contents(self) -> Contents:  # type: ignore[override]
+        if self._contents is None:
+            self._contents = np.frombuffer(self.buffer, np.uint8)  # type: ignore[call-overload]
+        return self._contents
+
+    @property
+    def root(self) -> bytes:  # type: ignore[override]
+        return self.buffer.root()
+
+    @property
+    def nbytes(self) -> int:
+        return self.buffer.nbytes
 
 
 def _is_published(name: str, status: int, detail: str) -> bool:
@@ -96,11 +116,6 @@ def _is_published(name: str, status: int, detail: str) -> bool:
 def _hint_of(node: str) -> _core.Name:
     """The forwarding hint of Interests for ``node``."""
     return _core.Name(f"/n/{node}")
-
-
-def _fetched(buffer: _core.ObjectBuffer) -> _Fetched:
-    contents: Contents = np.frombuffer(buffer, np.uint8)  # type: ignore[call-overload]
-    return _Fetched(contents, buffer.root(), buffer)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -280,13 +295,13 @@ class NodeBlockNetwork:
         self, name: str, source: str, timeout_s: float, attached: Sequence[str] = ()
     ) -> asyncio.Future[Sealed | Cause]:
         """See :meth:`BlockNetwork.fetch`; it has begun when this returns."""
-        return self._fetch([name], source, timeout_s, _fetched, attached=attached)
+        return self._fetch([name], source, timeout_s, _Fetched, attached=attached)
 
     def fetch_together(
         self, names: Sequence[str], source: str, timeout_s: float
     ) -> asyncio.Future[list[Sealed | Cause]]:
         """See :meth:`BlockNetwork.fetch_together`; all have begun when this returns."""
-        return self._fetch(names, source, timeout_s, _fetched, is_single=False)
+        return self._fetch(names, source, timeout_s, _Fetched, is_single=False)
 
     def probe(self, name: str, source: str, timeout_s: float) -> asyncio.Future[Cause | None]:
         """See :meth:`BlockNetwork.probe`; it has begun when this returns."""
@@ -362,9 +377,9 @@ class NodeBlockNetwork:
         if done is None:
             return name
         if isinstance(done, _core.KeptObject):
-            block = _fetched(done.buffer)
-            self._reported.append(block.contents.nbytes)
-            return KeptBlock(name, block, done.depth, done.requesters, not done.is_replaced)
+            buffer, size_bytes, depth, requesters, is_served = done.read()
+            self._reported.append(size_bytes)
+            return KeptBlock(name, _Fetched(buffer), depth, requesters, is_served)
         return UnfinishedRequest(name, [self._outcome(status) for status in done])
 
     def _outcome(self, status: int | None) -> KeepOutcome:

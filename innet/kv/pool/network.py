@@ -45,6 +45,11 @@ class Sealed:
     contents: Contents
     root: bytes
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of both."""
+        return self.contents.nbytes + len(self.root)
+
 
 @dataclass(frozen=True, slots=True)
 class KeepOptions:

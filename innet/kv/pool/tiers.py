@@ -194,7 +194,7 @@ class MemoryTier(BlockTier[Sealed]):
         """
         if self.use(name):
             return []
-        entry = Entry(block.contents.nbytes + len(block.root), depth, block, is_copy=is_copy)
+        entry = Entry(block.nbytes, depth, block, is_copy=is_copy)
         return self._insert(name, entry) if self._has_room(entry.size) else [(name, entry)]
 
     def remove(self, name: str) -> bool:
