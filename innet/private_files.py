@@ -81,7 +81,7 @@ def require_private(path: Path, status: os.stat_result, what: str) -> None:
         what: it holds, for messages.
     """
     if not stat.S_ISREG(status.st_mode):
-        raise SecurityError(f"{path} is no file; {what} is kept in one")
+        raise SecurityError(f"{path} is not a regular file, so {what} is not read or written there")
     if status.st_uid not in (os.geteuid(), 0):
         raise SecurityError(
             f"{path}, which holds {what}, belongs to user {status.st_uid}, expected user "

@@ -77,7 +77,7 @@ class TransportSettings(_Model):
         default=0.002, gt=0, description="queueing delay above which the window shrinks"
     )
     timeouts_before_self_evaluation: int = Field(
-        default=5, ge=1, description="unanswered repetitions before the asker adds by itself"
+        default=5, ge=1, description="unanswered repetitions before a requester adds itself"
     )
     pit_capacity: int = Field(
         default=65536,
@@ -98,8 +98,8 @@ class TransportSettings(_Model):
         if self.interest_lifetime_s < 2 * self.max_rto_s:
             raise ValueError(
                 f"interest_lifetime_s ({self.interest_lifetime_s:g}) must be at least twice "
-                f"max_rto_s ({self.max_rto_s:g}): an answer that waits in a queue would find that "
-                "its Interest was forgotten before it was repeated"
+                f"max_rto_s ({self.max_rto_s:g}): the Interest of an answer that waits in a "
+                "queue would expire before it is repeated"
             )
         return self
 
@@ -199,8 +199,8 @@ class RecoverySettings(_Model):
     worker_timeout_s: float = Field(
         default=30.0,
         gt=0,
-        description="silence after which a worker that no neighbour hears either counts as dead, "
-        "and its process is ended; inf: never",
+        description="silence after which a worker from which its neighbours receive nothing "
+        "either counts as dead, and its process is ended; inf: never",
     )
     interpreter_timeout_s: float = Field(
         default=math.inf,
@@ -308,7 +308,7 @@ class NdnSettings(_Model):
         "none: no such port",
     )
     udp_idle_s: float = Field(
-        default=600.0, gt=0, description="silence after which a UDP peer is forgotten"
+        default=600.0, gt=0, description="silence after which the face of a UDP peer is removed"
     )
     announce: bool = Field(
         default=True,

@@ -13,7 +13,7 @@ TERMS = ("operation", "packet", "byte")
 _LEAST_NOISE = 0.03
 """Relative error of a time; few times can agree better by chance."""
 _LEAST_ERRORS = 2.0
-"""A part smaller than so many standard errors cannot be told from nothing."""
+"""A part smaller than so many standard errors counts as zero."""
 _COLLINEAR = 1e6
 
 

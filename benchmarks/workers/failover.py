@@ -1,4 +1,4 @@
-"""One rank of ``failover.py``: allreduces of the same array until it is told to stop.
+"""One rank of ``failover.py``: allreduces of the same array until ``STOP_FILE`` exists.
 
 failover.py SIZE_BYTES STOP_FILE
 

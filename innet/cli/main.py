@@ -27,8 +27,8 @@ from innet.printable import printable
 class CommandGroup(TyperGroup):
     """The root command. It lists its subcommands from ``command_table``, without their modules.
 
-    Exit codes: 0 done; 1 an error, told on stderr; 2 wrong usage; 130 and 143 ended by Ctrl-C and
-    SIGTERM; for ``innet run`` that of the first worker that failed.
+    Exit codes: 0 done; 1 an error, printed on stderr; 2 wrong usage; 130 and 143 ended by Ctrl-C
+    and SIGTERM; for ``innet run`` that of the first worker that failed.
     """
 
     def __init__(self, **attributes: Any) -> None:

@@ -36,7 +36,7 @@ HOST_VARIABLE = "INNET_HOST"
 _DEFAULT_TIMEOUT_S = 300.0
 _MAX_TIMEOUT_S = 1e9
 _SESSION_MARGIN_S = 30.0
-"""Beyond the time for other ranks: the session admits the job, and tells who is missing."""
+"""Beyond the time for other ranks: the session admits the job, and reports who is missing."""
 _DETACH_TIMEOUT_S = 2.0
 """Timeout of the session's reply. The host is released even without one."""
 _RECEIVE_BYTES = 1 << 16
@@ -363,7 +363,7 @@ def _connected(path: Path, record: RunRecord) -> socket.socket:
 def _unreachable(network: str, error: OSError) -> EmulationError:
     return EmulationError(
         f"the launcher of {network} does not answer: {error.strerror or error}. It may be starting "
-        f"or ending: `innet status {network}` tells."
+        f"or ending; check with `innet status {network}`"
     )
 
 

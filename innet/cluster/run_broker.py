@@ -116,12 +116,12 @@ async def give_command(record: RunRecord, node: str, command: Command) -> Comman
         pass
     except (MqttError, OSError) as error:
         raise TelemetryError(
-            f"the broker of {record.run_id} cannot be reached: {error}. `innet status "
-            f"{record.run_id}` tells where it should be."
+            f"the broker of {record.run_id} cannot be reached: {error}. Find its "
+            f"address with `innet status {record.run_id}`"
         ) from error
     raise TelemetryError(
-        f"{node} of {record.run_id} did not reply within {_REPLY_TIMEOUT_S:g} s. Is it running? "
-        f"`innet status {record.run_id}` tells; a host is a node while a job runs on it."
+        f"{node} of {record.run_id} did not reply within {_REPLY_TIMEOUT_S:g} s. Check with "
+        f"`innet status {record.run_id}` that it runs; a host is a node while a job runs on it."
     )
 
 
@@ -133,7 +133,7 @@ def _require_running(record: RunRecord, node: str) -> None:
         return
     what = "does not run now" if node in nodes else "is no node of its topology"
     raise TelemetryError(
-        f"{node} cannot be told anything in {record.run_id}: it {what}. These run: "
+        f"{node} of {record.run_id} receives no commands: it {what}. These nodes run: "
         f"{', '.join(running) or 'none'}; a host is a node while a job runs on it."
     )
 

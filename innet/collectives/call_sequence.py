@@ -219,7 +219,7 @@ class CallSequence:
         """Count a call, and start a barrier when nothing else would be one.
 
         In a row of broadcasts, gathers and the like the root does not learn that all ranks have
-        them. A barrier in the background tells it, so that it can drop its contributions.
+        them. After a barrier in the background it can drop its contributions.
         """
         if synchronising:
             self.earlier.clear()

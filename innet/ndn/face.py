@@ -143,7 +143,7 @@ async def connect(address: FaceAddress, on_packet: OnPacket, on_lost: OnLost) ->
     """Open a connection to the forwarder at ``address``.
 
     Raises:
-        NoForwarder: nothing listens there, as far as one can tell: over UDP the first packet shows.
+        NoForwarder: nothing listens there; over UDP, only the first packet may find that out.
     """
     try:
         async with asyncio.timeout(_CONNECT_TIMEOUT_S):
@@ -190,7 +190,7 @@ _log = logging.getLogger(__name__)
 
 
 class LastingConnection:
-    """Sends while it is up, drops while it is down, and tells when it is up again.
+    """Sends while it is up, drops while it is down, and reports when it is up again.
 
     Args:
         address: of the forwarder.

@@ -143,7 +143,7 @@ class PrefixRegistrations:
         self._restarted = asyncio.Event()
 
     async def add(self, prefix: Name, *, cost: int) -> None:
-        """Register ``prefix``, now and whenever the forwarder may have forgotten it."""
+        """Register ``prefix``, now and whenever the forwarder may have lost it."""
         parameters = ControlParameters(
             name=prefix, origin=control.ORIGIN_APP, cost=cost, flags=control.CHILD_INHERIT
         )

@@ -126,7 +126,7 @@ def _handed_out(config: NodeConfig, wanted: int) -> list[int]:
         _close(found)
         raise EmulationError(
             f"the launcher of {config.run_id} does not hand out the links of {config.node}: "
-            f"{error}. Does it still run? `innet status` tells."
+            f"{error}. Check with `innet status` that it runs."
         ) from error
     if len(found) != wanted:
         _close(found)

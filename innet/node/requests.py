@@ -175,7 +175,7 @@ def no_answer(who: str, method: str, timeout_s: float | None, obstacle: OSError 
     why = f" ({obstacle.strerror})" if obstacle else ""
     within = "" if timeout_s is None else f" within {timeout_s:g} s"
     return NoAnswer(
-        f"{who} did not answer {method!r}{within}{why}. Is it still running? `innet status` tells."
+        f"{who} did not answer {method!r}{within}{why}. Check with `innet status` that it runs."
     )
 
 

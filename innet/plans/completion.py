@@ -104,7 +104,7 @@ class _Hop(NamedTuple):
 
 
 class _Way(NamedTuple):
-    """The path of an answer, from its asker back to the node that gives it."""
+    """The path of an answer, from its requester back to the node that sends it."""
 
     hops: tuple[_Hop, ...]
     delay_s: float
@@ -113,7 +113,7 @@ class _Way(NamedTuple):
     """Sum of the seconds per byte of all links."""
 
     def answer_s(self, segment_bytes: float) -> float:
-        """From when the node has a segment until the asker has it."""
+        """From when the node has a segment until the requester has it."""
         return self.delay_s + segment_bytes * self.byte_s
 
 

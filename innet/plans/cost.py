@@ -102,7 +102,7 @@ class CostModel:
         self._latencies_s: dict[tuple[int, int], float] = {}
 
     def beside(self, load: Load) -> CostModel:
-        """This model beside another load; what it knows of plans is shared."""
+        """This model beside another load; its cache of plans is shared."""
         model = copy(self)
         model._set_load(load)
         return model

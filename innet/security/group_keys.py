@@ -66,7 +66,7 @@ class JobSecret(BaseModel):
         return cls(signature=signature, secret=secrets.token_bytes(32).hex())
 
     def epoch_key(self, name: str) -> Key:
-        """The key of that name: always the same, and none tells anything of another (HKDF)."""
+        """The key of that name: always the same, and unrelated to other names' keys (HKDF)."""
         derived = HKDF(
             algorithm=SHA256(),
             length=SHARED_KEY_BYTES[self.signature],

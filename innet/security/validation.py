@@ -30,7 +30,7 @@ class Validator(Protocol):
     """Decides on packets. Fetching certificates on the way is why it may have to be awaited."""
 
     async def check(self, name: str, data: ReceivedData) -> None:
-        """Return when ``data``, which is called ``name``, may be believed."""
+        """Return when ``data``, which is called ``name``, may be trusted."""
 
 
 class IntegrityValidator:

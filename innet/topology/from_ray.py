@@ -50,7 +50,7 @@ class FromRay(Specification):
     """
 
     kind: Literal["from-ray"]
-    rack: str = Field(default="rack", min_length=1, description="label that tells a machine's rack")
+    rack: str = Field(default="rack", min_length=1, description="label with a machine's rack")
     workers: Workers | Literal["per-accelerator", "per-processor"] = Field(
         default=1, description="ranks that each host runs"
     )

@@ -2,8 +2,8 @@
 
 The host becomes a node that adds, as a switch does, and each of its workers a host of its own,
 joined to that node by a link in shared memory: ``h0`` with two workers becomes ``h0``, ``h0.0`` and
-``h0.1``. So the ranks of one host are one subtree of every plan, and nothing else needs to know of
-them. Files keep the short form.
+``h0.1``. So the ranks of one host are one subtree of every plan, and nothing else handles
+workers. Files keep the short form.
 """
 
 from __future__ import annotations

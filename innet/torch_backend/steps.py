@@ -31,7 +31,7 @@ from innet.torch_backend.tensors import (
 )
 
 _MARK = 0x696E6E6574
-"""First element of an agreement; tells it from a tensor of the program."""
+"""First element of an agreement; distinguishes it from a tensor of the program."""
 
 
 class Agreement:
@@ -366,8 +366,8 @@ class StepBuilder:
     ) -> list[Step]:
         """Tensor s of rank r's ``outputs`` becomes tensor r of rank s's ``inputs``.
 
-        Each part is a message of its own: a rank cannot tell whether the parts of all others are
-        as even as its own.
+        Each part is a message of its own: a rank does not know whether the parts of all others
+        are as even as its own.
         """
         require_one_each(outputs, outputs[0].dtype, self._size, "all_to_all")
         require_one_each(inputs, outputs[0].dtype, self._size, "all_to_all")

@@ -292,7 +292,7 @@ class Worker:
                 causes=causes,
             )
         except ControlError as error:
-            _log.info("the controller could not be told that this rank %s: %s", why, error)
+            _log.info("the controller was not notified that this rank %s: %s", why, error)
 
     def close(self) -> None:
         """Close the node and its sockets after all ranks have left. Safe to call twice."""

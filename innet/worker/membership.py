@@ -317,7 +317,7 @@ class Memberships:
     def fail(self, why: str, *, of_another: bool) -> list[tuple[str, int, str, int | None]]:
         """End all groups in this process, which cannot go on because of ``why``.
 
-        Returns the causes to tell others in place of that, by group: where ``of_another``, this
+        Returns the causes that others receive in place of that, by group. ``of_another``: this
         process ends because another rank did.
         """
         with self._lock:

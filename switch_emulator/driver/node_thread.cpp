@@ -232,7 +232,7 @@ void NodeThread::step(TimePoint latest) {
     links_.note_refusals(now_);
     stack_.settle(now_, finished_);
     links_.flush(now_);
-    if (links_.note_refusals(now_)) {  // met while sending: no event will tell of them again
+    if (links_.note_refusals(now_)) {  // met while sending: no event reports them again
         stack_.settle(now_, finished_);
         links_.flush(now_);
     }

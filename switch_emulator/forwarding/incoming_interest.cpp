@@ -142,14 +142,13 @@ void Node::State::on_pending_interest(const IncomingInterest& interest, tables::
     if (entry.last_transmission(way).held) send_hold(entry, record, interest.now);
 }
 
-// A sender that repeats itself has waited for the answer to the last transmission since its own
-// last Interest. If something was sent upstream after that, it has not waited for *that* answer
-// yet: this is how eight retransmissions of one lost Data become one. A second repetition always
-// gets through.
+// A downstream that repeats its Interest misses the answer to what was sent upstream before its
+// previous Interest. If this node has sent another Interest since, that one's answer may still
+// come: so eight repetitions for one lost Data become one. The second repetition is always sent on.
 bool Node::State::must_retransmit(const IncomingInterest& interest, const tables::PitEntry& entry,
                                   const tables::InRecord* earlier, tables::Way way) const {
-    if (is_for_management(entry.key.name)) return false;  // it knows already
-    // Asked to evaluate by itself what it has only passed on so far.
+    if (is_for_management(entry.key.name)) return false;  // it loses no Interest
+    // The requester wants this node to evaluate what it has only forwarded so far.
     const bool evaluated = entry.in_reduction || entry.fallback_tried;
     if (!evaluated && is_own_hint(interest.view.forwarding_hint())) return true;
     if (!entry.last_sent) return earlier != nullptr || fetches_for_others(interest, entry);

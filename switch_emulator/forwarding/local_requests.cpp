@@ -109,7 +109,7 @@ void Node::State::on_local_nack(wire::NameView name, wire::NackReason reason, Ti
     waiting.clear();
     pit.collect_named(name, waiting);
     for (tables::PitEntry* entry : waiting) {
-        // Asked for once more before this Nack had its turn: the reducer tries again already.
+        // Requested again before this Nack was handled: the reducer retries already.
         if (entry->in_reduction && reducer.works_on(name)) continue;
         entry->in_reduction = false;
         entry->held = false;

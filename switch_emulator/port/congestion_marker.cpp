@@ -6,8 +6,8 @@
 
 namespace innet::port {
 
-// Data alone tells its requester of congestion; a Nack or a Hold is no answer that could slow
-// anyone.
+// Data alone carries a congestion mark to its requester; a Nack or a Hold is no answer that could
+// slow anyone.
 bool mark_data(OutgoingPacket& packet, std::size_t max_bytes) {
     const auto payload = packet.payload.bytes();
     if (payload.empty() || payload.front() != wire::kData) return false;

@@ -25,7 +25,7 @@ struct Kind {
     std::string_view set;
 };
 
-/// The format of `<op>.<dtype>.root<rank>`: the root tells the calls of different ranks apart, and
+/// The format of `<op>.<dtype>.root<rank>`: the root distinguishes calls of different ranks, and
 /// nothing of what is computed depends on it.
 std::optional<std::string_view> without_root(std::string_view text) {
     constexpr std::string_view kRootMark = ".root";

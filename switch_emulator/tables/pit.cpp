@@ -26,7 +26,7 @@ Record* find_record(Record* record, FaceId face) {
     return record;
 }
 
-// Records stay in the order of their first arrival, so that answers leave in the order of asking.
+// Records stay in the order of their first arrival, so that answers leave in the order of requests.
 template <typename Record>
 Record& append_record(PitEntry& entry, Record*& link, Slab<Record>& slab, FaceRecords& faces,
                       FaceId face) {

@@ -1,4 +1,4 @@
-"""A web page in a browser of this machine sends what it likes to a forwarder's TCP port."""
+"""A web page in a browser of this machine sends arbitrary bytes to a forwarder's TCP port."""
 
 from __future__ import annotations
 

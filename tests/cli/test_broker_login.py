@@ -1,4 +1,4 @@
-"""How ``innet`` is told the login to a broker."""
+"""Where ``innet`` finds the login to a broker."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def test_an_absent_node_is_reported_at_once_with_the_present_ones(
 ) -> None:
     told = invoked("tell", network, node, "drop-cache")
     assert told.returncode == 1
-    assert f"it {why}. These run: s0;" in " ".join(told.stderr.split())
+    assert f"it {why}. These nodes run: s0;" in " ".join(told.stderr.split())
 
 
 @pytest.mark.usefixtures("registry")

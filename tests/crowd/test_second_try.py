@@ -1,4 +1,4 @@
-"""A test that a crowd upsets gets a second try alone; nothing else is forgiven."""
+"""A test that fails beside others runs once more alone; any other failure counts."""
 
 from __future__ import annotations
 

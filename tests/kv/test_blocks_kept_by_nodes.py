@@ -1,4 +1,4 @@
-"""Blocks that a home's node keeps by itself: its pool has them in its books as if it had got them,
+"""Blocks that a home's node keeps by itself are registered like those that its pool fetched,
 whatever happens at the same time."""
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""Blocks that are signed by a real node, which tells of that when it tells of something else: who
-waits for nothing else is told nevertheless."""
+"""Blocks that are signed by a real node, which reports that with another completion, or alone."""
 
 from __future__ import annotations
 

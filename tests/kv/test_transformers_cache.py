@@ -1,4 +1,4 @@
-"""What a cache of ``transformers`` has is put, found, and goes on to the bit."""
+"""A cache of ``transformers`` is put and found, and computing continues from it to the bit."""
 
 from __future__ import annotations
 

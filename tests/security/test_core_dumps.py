@@ -1,4 +1,4 @@
-"""Keys do not get into core dumps, unless that is asked for."""
+"""Core dumps contain no keys, unless a setting allows it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What kind of problem a text tells of: the same for all seeds that fail in the same way."""
+"""The kind of problem that a text describes: the same for all seeds that fail in the same way."""
 
 from __future__ import annotations
 

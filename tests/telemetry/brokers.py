@@ -82,7 +82,7 @@ class Mosquitto:
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    """Wait until something holds that nobody tells of."""
+    """Poll until something holds that causes no event."""
     async with asyncio.timeout(_PATIENCE_S):
         while not holds():  # noqa: ASYNC110  # no event tells of it
             await asyncio.sleep(0.01)

@@ -20,7 +20,7 @@ constexpr double kMinWindow = 4;
 constexpr double kQueuedSegments = 8;
 
 /// A path that loses more than this is taken as congested. Random loss of 1 % on each of the few
-/// links between an asker and the node that answers stays well below.
+/// links between a requester and the node that answers stays well below.
 constexpr double kCongestedLossRate = 0.1;
 constexpr double kLossGain = 1.0 / 128;
 

@@ -20,7 +20,7 @@ constexpr std::size_t kLevels = OutstandingRequests::kLevels;
 constexpr std::size_t kGapThreshold = 3;
 
 /// Gap losses of one request before only its timer may repeat it: when others are answered and this
-/// one never is, its answer does not exist yet, and asking again once per RTT would only add load.
+/// one never is, its answer does not exist yet, and a repetition once per RTT would only add load.
 constexpr std::uint32_t kMaxGapLosses = 3;
 
 /// Needless repetitions in a row after which answers are taken for late again, not for lost.

@@ -60,9 +60,10 @@ class GroupRegistry:
 
         The result has the ranks that are ``missing``: a rank asks again until none is, registers
         its names, and says so by :meth:`ready`. ``plans`` are as they are placed now, ``made`` as
-        they were made for the whole network, where that differs. ``number`` tells the group from
-        others of its name. ``keys`` are the group's credentials, sealed to the process. When ranks
-        disagree about the group, each of them receives one error, also ranks that join later.
+        they were made for the whole network, where that differs. ``number`` distinguishes the
+        group from others of its name. ``keys`` are the group's credentials, sealed to the process.
+        When ranks disagree about the group, each of them receives one error, also ranks that join
+        later.
         """
         known = yield from self.admit(group, algorithm, tuple(ranks), node)
         return self._described(known, node)
@@ -144,8 +145,8 @@ class GroupRegistry:
         rest: they retry until no rank is missing.
 
         Args:
-            heard: what ended an operation of ``node``, and the rank that said so to it: that rank
-                has left, but may not have told the controller yet.
+            heard: what ended an operation of ``node``, and the rank that reported it to
+                ``node``: that rank has left, perhaps before the controller was notified.
         """
         failed = self._failed_groups.get((group, number)) or self._fail_left(group, number, heard)
         founder = failed.group.founder or failed.group.key
@@ -198,7 +199,7 @@ class GroupRegistry:
             self._end_groups_of(node, why)
 
     def blame(self, group: str, number: int, node: str, why: str, rank: int | None) -> None:
-        """A group has failed because of ``rank``, as another rank told ``node``, a member."""
+        """A group has failed because of ``rank``, as another rank reported to ``node``."""
         known = self._numbered(group, number)
         if known is not None and node in known.ranks:  # another job's groups are not for it to end
             known.lost |= known.left

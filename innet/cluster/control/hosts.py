@@ -85,7 +85,7 @@ class HostProcesses:
             raise HostTaken(
                 f"process {present.pid} has the node of {node}, and a host has one process of a "
                 f"job: process {pid} is refused. Use innet in process {present.pid} alone, or end "
-                "it first; docs/kv-engines.md tells which process of an engine joins"
+                "it first; see docs/kv-engines.md for the process of an engine that joins"
             )
         self._groups.renew(node)
         yield from self._pools.leave_all(node)

@@ -122,7 +122,7 @@ class JobRegistry:
             raise ControlError(f"a job named {name} is running already; choose another name")
         self._admitted += 1
         numbered = f"j{self._admitted}"
-        # A dot tells the names that users chose from those that we make.
+        # The dot keeps a chosen name apart from all numbered ones.
         prefix = f"/{numbered}" if name is None else f"/{name}.{self._admitted}"
         job = Job(name or numbered, prefix, tuple(hosts), weight)
         self._jobs[job.name] = job

@@ -231,7 +231,7 @@ class RunRecord(BaseModel):
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether only another host or container can tell if the launcher runs, and end it."""
+        """Whether only another host or container can find out if the launcher runs, and end it."""
         return self.host != socket.gethostname() and not self.launcher.is_alive()
 
     def save(self) -> None:

@@ -274,7 +274,7 @@ class ClusterNetwork(Network):
         listener.on_joined(self._on_joined)
         listener.on_lost(self._on_lost)
         listener.on_refused(self._on_refused)
-        if self._options.starter is not None:  # its agents end when the listener has told them
+        if self._options.starter is not None:  # its agents end on the listener's order
             self._stack.push_async_callback(self._options.starter.close)
         self._listener = await self._stack.enter_async_context(listener)
         live = {run.run_id for run in list_runs() if not run.is_stale} - {self.run_id}

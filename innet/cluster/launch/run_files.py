@@ -67,7 +67,7 @@ class RunFiles:
         }
 
     def _ndn_environment(self, node: str) -> dict[str, str]:
-        """Variables that tell NDN programs, also foreign ones, the forwarder of their host."""
+        """Variables in which NDN programs, also foreign ones, find the forwarder of their host."""
         if not self._settings.ndn.unix:
             return {}
         uri = f"unix://{self._network.config(node).ndn_socket}"

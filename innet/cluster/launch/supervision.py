@@ -166,7 +166,7 @@ class Supervisor:
         return tuple(losses)
 
     async def _report(self) -> JobFailed:
-        # The one that failed first may be the last to end: others end when they hear of it. One
+        # The one that failed first may be the last to end: others end when they are notified. One
         # that a signal ended is a cause in any case: nobody dies of another's error that way.
         causes = await asyncio.to_thread(self._controller.failures)
         order = list(causes)

@@ -203,7 +203,7 @@ class LauncherConnection:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Leave the network: tell the launcher, and close all relayed connections."""
+        """Leave the network: notify the launcher, and close all relayed connections."""
         assert self._runner is not None
         assert self._context is not None
         assert self._key is not None

@@ -33,7 +33,7 @@ class ConnectionLimit:
         """
         Args:
             listener: the socket, before it is bound.
-            joined: tells how many connections belong to machines.
+            joined: returns how many connections belong to machines.
         """
         self._listener = listener
         self._joined = joined

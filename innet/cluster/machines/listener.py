@@ -225,7 +225,7 @@ class MachineListener:
         """The process on another machine that a connection to a socket in ``run_dir`` is from.
 
         Args:
-            peer_name: address of the client, as the server's socket tells it
+            peer_name: address of the client, as the server's socket reports it
                 (``writer.get_extra_info("peername")``).
 
         Returns:

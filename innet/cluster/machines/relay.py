@@ -109,7 +109,7 @@ class Relay:
         """The pid at the other end of a connection that was relayed to a local server.
 
         Args:
-            peer_name: address of the client, as the server's socket tells it.
+            peer_name: address of the client, as the server's socket reports it.
         """
         return self._origins.get(peer_name) if isinstance(peer_name, bytes) else None
 

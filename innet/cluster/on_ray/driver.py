@@ -3,8 +3,7 @@
 It is a separate process because Ray ends a process whose cluster it loses, and takes over its
 signals. Ray ends all actors of this process when it ends for any reason.
 
-Its argument is an :class:`Order`. It prints a line of JSON, a :class:`Notice`, for each thing to
-tell.
+Its argument is an :class:`Order`. It prints each :class:`Notice` as a line of JSON.
 """
 
 from __future__ import annotations
@@ -130,7 +129,7 @@ def _first_words(error: BaseException) -> str:
 
 
 def _refusal(error: BaseException | None) -> str:
-    """Why a cluster does not accept this process's token, if that is what an error tells."""
+    """Why a cluster does not accept this process's token, if that caused the error."""
     while error is not None:
         if isinstance(error, AuthenticationError):
             return _first_words(Exception(error.message))
@@ -141,7 +140,7 @@ def _refusal(error: BaseException | None) -> str:
 
 
 def _refusal_of_server(address: str) -> str:
-    """Why a client server does not accept this process: Ray's client tells that it waited."""
+    """Why a client server does not accept this process: Ray's client reports a timeout."""
     ping = ClusterInfoRequest(type=ClusterInfoType.PING)
     with contextlib.closing(init_grpc_channel(address.removeprefix(_CLIENT))) as channel:
         try:
@@ -325,7 +324,7 @@ def death(machine: str, error: RayError, restarts: int) -> str:
     return (
         f"the actor of machine {machine} {kind}, after at most {restarts} restarts "
         f"(recovery.machine_restarts): {lines[0] if lines else type(error).__name__}. Ray's logs "
-        "on that node tell more: ray logs"
+        "on that node have the details: ray logs"
     )
 
 

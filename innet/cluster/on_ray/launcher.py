@@ -182,12 +182,12 @@ class RayMachines:
         self._is_closing = True
         if self._driver is None or self._processes is None:
             return
-        if self._has_machines:  # whose agents the launcher has told to end
+        if self._has_machines:  # whose agents have the order to end
             await asyncio.wait([asyncio.ensure_future(self._driver.wait())], timeout=_END_S)
         await self._processes.terminate(_END_S)
 
     def _sink(self, output: OutputSink) -> OutputSink:
-        """Passes on what the driver tells; Ray's own many lines are kept for a failure."""
+        """Passes on the driver's notices; Ray's own many lines are kept for a failure."""
 
         def take(_label: str, line: str) -> None:
             notice = _notice(line)

@@ -37,7 +37,7 @@ class Order(_Document):
 
     Attributes:
         cluster: ``auto``, or ``ray://HOST:PORT``.
-        start: ``None``: tell what the cluster consists of, and end.
+        start: ``None``: report the cluster's machines, and end.
     """
 
     cluster: str

@@ -433,7 +433,7 @@ class RoundSequence:
                 MaskedEnd.MISMATCHED,
             ):
                 raise SecurityError(
-                    f"rank {ended.argmax()} tells of a masked sum that was refused, and all ranks "
+                    f"rank {ended.argmax()} reports that a masked sum was refused, and all ranks "
                     "had begun it: the ranks do not run the same program. The round is lost"
                 )
             return self._end(outcome)
@@ -477,7 +477,7 @@ class RoundSequence:
             point = self._point(wanted)
             total = np.empty(wanted.values.shape, point.sum_dtype)
         else:
-            raise SecurityError(f"rank {source} tells of a masked sum that this rank did not begin")
+            raise SecurityError(f"rank {source} reports a masked sum that this rank did not begin")
         content = total.reshape(-1)  # a view: the arrays here are whole
         self.communicator.broadcast(content, root=source)
         return MaskedOutcome(end, total=total, contributors=self._nodes_of(flags))

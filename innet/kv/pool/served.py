@@ -246,7 +246,7 @@ class ServedBlocks:
         return False
 
     def _is_over(self, name: str, publication: Publication) -> bool:
-        """Whether nobody holds a publication, which is then forgotten."""
+        """Whether nobody holds a publication, which is then dropped."""
         if publication.holders or self._publications.get(name) is not publication:
             if publication.publishing is not None:
                 with suppress(KVError, asyncio.CancelledError):

@@ -155,7 +155,7 @@ def _changed(version: Version, change: _Change) -> Version:
         # Of equal numbers, as many leave as are to: the second one is in the next place.
         places = numbers.searchsorted(gone) + np.arange(len(gone)) - gone.searchsorted(gone)
         if places.max() >= len(numbers) or (numbers[places] != gone).any():
-            raise KVError("numbers leave a summary that are not in it: ask for the whole one")
+            raise KVError("a change removes numbers that the summary lacks: request the whole one")
         numbers = np.delete(numbers, places)
     return Version(change.number, numbers)
 

@@ -156,7 +156,7 @@ def leave(network: str | None, host: str, say: Callable[[str], object]) -> None:
     Args:
         network: ``None``: the only one of this machine.
         host: of this machine.
-        say: is told that the member has been asked, once it has.
+        say: is called with a message once the request is sent.
 
     Raises:
         KVError: the host has no member of a pool, or the last one, or is on another machine, or its

@@ -104,8 +104,8 @@ class MemoryShares:
         switches = usual_switches if switches is None else switches
         if workers + switches > 1:
             raise KVError(
-                f"{workers:g} of the memory for workers and {switches:g} for switches are more "
-                "than all of it"
+                f"the shares of workers ({workers:g}) and switches ({switches:g}) add up to more "
+                "than all memory; lower one of them"
             )
         return cls(workers, switches, 1.0 - workers - switches)
 

@@ -225,7 +225,7 @@ class SimulatedNetwork:
         """
         index = self._known(node)
         if self.native.is_alive(index):
-            raise SimulationError(f"{node} has not crashed, and cannot start again")
+            raise SimulationError(f"{node} cannot start again: it has not crashed")
         self._incarnations[node] = self._incarnations.get(node, 0) + 1
         self.native.restart(index, *self._makings(node))
         if node in self.topology.switches:

@@ -247,7 +247,7 @@ class KvSpecification(JobFields):
     @model_validator(mode="after")
     def _shares_within_one(self) -> KvSpecification:
         if (self.worker_share or 0.0) + (self.switch_share or 0.0) > 1:
-            raise ValueError("worker-share and switch-share are more than all memory")
+            raise ValueError("worker-share and switch-share add up to more than all memory")
         return self
 
     @model_validator(mode="after")

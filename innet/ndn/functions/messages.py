@@ -131,7 +131,7 @@ def _encode(value: object, buffers: list[bytes], depth: int) -> object:
 
 def _encode_array(array: np.ndarray[Any, Any], buffers: list[bytes]) -> object:
     if array.dtype.kind not in _KINDS:
-        raise TypeError(f"an array of {array.dtype} cannot be sent")
+        raise TypeError(f"an array of {array.dtype} cannot be sent; convert it with array.astype()")
     little = array.astype(array.dtype.newbyteorder("<"), copy=False)
     buffers.append(little.tobytes())
     return {"$array": len(buffers) - 1, "dtype": little.dtype.str, "shape": list(array.shape)}
@@ -162,7 +162,9 @@ def _decode(tree: Any, buffers: _Buffers, depth: int) -> Any:
 def _decode_array(tree: dict[str, Any], buffer: memoryview) -> np.ndarray[Any, Any]:
     name, shape = tree["dtype"], tree["shape"]
     if _DTYPE.fullmatch(name) is None or len(shape) > _MAX_DIMENSIONS:
-        raise ValueError("an array of this type or shape is not taken")
+        raise ValueError(
+            f"refused an array of an unknown type, or of more than {_MAX_DIMENSIONS} dimensions"
+        )
     dtype = np.dtype(name)
     if not all(type(n) is int and 0 <= n <= _MAX_LENGTH for n in shape):
         raise ValueError("an array of this shape is not taken")

@@ -111,7 +111,7 @@ class View:
     """The content that a server shows.
 
     Attributes:
-        give_command: tells a node of the run; ``None``: the page is read-only.
+        give_command: sends a command to a node; ``None``: the page is read-only.
     """
 
     picture: Picture
@@ -172,7 +172,7 @@ async def local_view(record: RunRecord) -> AsyncIterator[View]:
         return await give_command(record, node, command)
 
     view = View(picture, History(), tell if has_broker else None)
-    # Each look is a frame, and also tells which nodes no longer answer.
+    # Each look is a frame, and also shows which nodes no longer answer.
     follower = _Follower(view, RunFeed(record.run_id), quiet_s=_NEVER_S)
     interval_s = record.settings().telemetry.interval_s
     with RunObserver(topology) as observer:
@@ -217,7 +217,7 @@ async def remote_view(broker: RunBroker, run_id: str) -> AsyncIterator[View]:
 
 
 async def _gather(view: View, feed: RunFeed) -> None:
-    """Wait until each running node has told its links, or for a few seconds."""
+    """Wait until each running node has reported its links, or for a few seconds."""
     deadline = time.monotonic() + _GATHER_S
     while time.monotonic() < deadline and not view.notice:
         await asyncio.sleep(0.1)
@@ -427,7 +427,7 @@ def _is_up(run_id: str) -> bool:
 
 @contextlib.asynccontextmanager
 async def _running(view: View, coroutines: Sequence[Awaitable[None]]) -> AsyncIterator[None]:
-    """Run coroutines beside the block, and cancel them at its end; the view tells of a failure."""
+    """Run coroutines beside the block, and cancel them at its end; the view shows a failure."""
 
     async def told(coroutine: Awaitable[None]) -> None:
         try:

@@ -95,7 +95,7 @@ class Certificate:
     Attributes:
         data: the Data packet that it is.
         validity: from when until when it counts.
-        public_key: whose it tells.
+        public_key: the key that it certifies.
 
     Example:
         >>> key = PrivateKey.generate()

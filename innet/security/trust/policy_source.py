@@ -152,7 +152,7 @@ def _require_size(file: LvsFile, path: Path | None) -> None:
 
     def size_of(name: str, above: frozenset[str]) -> tuple[int, int]:
         if name in sizes or name in above or name not in by_name:
-            return sizes.get(name, (1, 0))  # loops and gaps are the compiler's to tell
+            return sizes.get(name, (1, 0))  # the compiler reports loops and gaps
         if len(above) > _MAX_COMPONENTS:
             raise PolicyError(f"rule {name} lies within too many others", path=path)
         chains = length = 0

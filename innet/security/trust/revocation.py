@@ -31,7 +31,7 @@ class Revocation:
 
     Attributes:
         data: the packet.
-        time: since when, in UTC: signatures of before are not believed either, since nothing proves
+        time: since when, in UTC: earlier signatures are not accepted either, since nothing proves
             when they were made.
         reason: for people.
     """

@@ -145,7 +145,7 @@ class PolicyValidator:
             raise PacketRefused(verdict)
 
     async def judge(self, packet: bytes | _core.ReceivedData) -> Verdict:
-        """Whether a Data packet may be believed, and why."""
+        """Whether a Data packet may be trusted, and why."""
         try:
             data = parse_data(packet) if isinstance(packet, bytes) else packet
             return await self._judge(data, ())

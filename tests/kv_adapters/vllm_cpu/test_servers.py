@@ -51,7 +51,7 @@ def test_a_killed_engine_comes_back_while_the_other_answers(servers: Servers) ->
     servers.wait_until_ready(0)
     assert servers.process(1) == survivor
     assert servers.answer(0, prompt(13, TOKENS)) == computed
-    # The survivor hears soon, and not at once, that the other is a home again.
+    # The survivor learns soon, and not at once, that the other is a home again.
     for step in count(17):
         stored = servers.metric("innet_kv_stored_total", node="h0")
         before = servers.loaded_tokens(1)

@@ -45,5 +45,5 @@ def examine(seen: Observation) -> list[Finding]:
 
 
 def needs_longer_look(seen: Observation) -> bool:
-    """Whether a run was observed too briefly to tell losses from packets that are under way."""
+    """Whether a run was observed too briefly to distinguish losses from packets under way."""
     return LossyLink.is_undecided(seen)
