@@ -253,10 +253,6 @@ class PythonQueue {
     ~PythonQueue() { take(); }
 
     void add(OperationId id) { node_.thread().completions().hand_over(id, queue_); }
-    /// All but the last are added batched.
-    void add_all(const std::vector<OperationId>& ids) {
-        for (const OperationId id : ids) id == ids.back() ? add(id) : add_batched(id);
-    }
     void add_batched(OperationId id) { node_.thread().completions().hand_over_batched(id, queue_); }
     void flush(OperationId id) {
         node_.thread().completions().flush(id, *queue_);
@@ -297,8 +293,6 @@ void bind_queue(nb::module_& module) {
         .def(nb::init<PythonNode&>(), "node"_a, nb::keep_alive<1, 2>())
         .def("add", &PythonQueue::add, "operation"_a,
              "Delivers the operation's completion to this queue, and nowhere else.")
-        .def("add_all", &PythonQueue::add_all, "operations"_a,
-             "Adds the last of the operations, and the others batched.")
         .def("add_batched", &PythonQueue::add_batched, "operation"_a,
              "Delivers the completion batched: it alone does not make `fd` readable.")
         .def("flush", &PythonQueue::flush, "operation"_a,

@@ -118,52 +118,54 @@ OperationId publish_fetched_object(NodeHandle& self, const wire::Name& name,
     });
 }
 
-OperationId begin_fetch(NodeHandle& self, ObjectFetchSpec spec, std::vector<nb::object> owners,
-                        double timeout_s, bool deferred) {
-    if (!spec.memory->claim()) {
-        throw nb::value_error("this ObjectBuffer is another object's: make one for each object");
-    }
-    return self.begin(
-        std::move(owners),
-        [spec = std::move(spec), timeout = from_seconds(timeout_s)](Engine& engine,
-                                                                    OperationId operation) mutable {
-            spec.deadline = engine.now + timeout;
-            engine.endpoint.fetch_object(operation, std::move(spec), engine.now);
-        },
-        deferred);
-}
-
 OperationId fetch_object(NodeHandle& self, const wire::Name& name, const wire::Name& hint,
                          const wire::Name& signer, nb::handle_t<ObjectBuffer> into,
                          double timeout_s, bool may_be_absent) {
-    const std::shared_ptr<ObjectMemory>& memory = nb::cast<const ObjectBuffer&>(into).memory;
-    return begin_fetch(self, {name, hint, signer, memory, {}, may_be_absent, false},
-                       {nb::borrow(into)}, timeout_s, false);
+    ObjectFetchSpec spec{.object = name,
+                         .hint = hint,
+                         .signer = signer,
+                         .memory = nb::cast<const ObjectBuffer&>(into).memory,
+                         .may_be_absent = may_be_absent};
+    if (!spec.memory->claim()) {
+        throw nb::value_error("this ObjectBuffer is another object's: make one for each object");
+    }
+    return self.begin({nb::borrow(into)},
+                      [spec = std::move(spec), timeout = from_seconds(timeout_s)](
+                          Engine& engine, OperationId operation) mutable {
+                          spec.deadline = engine.now + timeout;
+                          engine.endpoint.fetch_object(operation, std::move(spec), engine.now);
+                      });
 }
 
-std::vector<std::pair<OperationId, ObjectBuffer>> fetch_objects(
+std::pair<OperationId, std::vector<ObjectBuffer>> fetch_objects(
     NodeHandle& self, const std::vector<std::string>& names, const wire::Name& hint,
     const wire::Name& signer, double timeout_s, bool root_only, bool to_neighbour,
     const std::vector<std::string>& attached, std::size_t max_request_bytes) {
+    if (names.empty()) throw nb::value_error("expected at least one name");
     const auto attached_names = names_from_uris(attached);
-    std::vector<std::pair<OperationId, ObjectBuffer>> fetches;
-    for (const wire::Name& name : names_from_uris(names)) {
+    std::vector<ObjectFetchSpec> specs;
+    std::vector<ObjectBuffer> buffers;
+    for (wire::Name& name : names_from_uris(names)) {
         const auto memory = std::make_shared<ObjectMemory>();
-        const bool is_last = fetches.size() + 1 == names.size();
-        const OperationId id = begin_fetch(self,
-                                           {.object = name,
-                                            .hint = hint,
-                                            .signer = signer,
-                                            .memory = memory,
-                                            .may_be_absent = true,
-                                            .root_only = root_only,
-                                            .to_neighbour = to_neighbour,
-                                            .attached = attached_names,
-                                            .max_request_bytes = max_request_bytes},
-                                           {}, timeout_s, !is_last);
-        fetches.emplace_back(id, ObjectBuffer{memory, nb::none()});
+        memory->claim();
+        buffers.push_back({memory, nb::none()});
+        specs.push_back({.object = std::move(name),
+                         .hint = hint,
+                         .signer = signer,
+                         .memory = memory,
+                         .may_be_absent = true,
+                         .root_only = root_only,
+                         .to_neighbour = to_neighbour,
+                         .attached = attached_names,
+                         .max_request_bytes = max_request_bytes});
     }
-    return fetches;
+    const OperationId id =
+        self.begin({}, [specs = std::move(specs), timeout = from_seconds(timeout_s)](
+                           Engine& engine, OperationId operation) mutable {
+            for (ObjectFetchSpec& spec : specs) spec.deadline = engine.now + timeout;
+            engine.endpoint.fetch_objects(operation, std::move(specs), engine.now);
+        });
+    return {id, std::move(buffers)};
 }
 
 void bind_offered_objects_of(nb::class_<NodeHandle>& node) {
@@ -256,7 +258,14 @@ void bind_object_buffer(nb::module_& module) {
             [](const ObjectBuffer& self) {
                 return self.memory->bytes().size() + self.memory->root().size();
             },
-            "Bytes of the object and its root manifest.");
+            "Bytes of the object and its root manifest.")
+        .def_prop_ro(
+            "status",
+            [](const ObjectBuffer& self) { return static_cast<int>(self.memory->status()); },
+            "How its fetch by `fetch_objects` ended, once the operation is done.")
+        .def_prop_ro(
+            "detail", [](const ObjectBuffer& self) { return self.memory->detail(); },
+            "Readable text beside `status`.");
 }
 
 void bind_objects_of(nb::class_<NodeHandle>& node) {
@@ -309,11 +318,11 @@ void bind_objects_of(nb::class_<NodeHandle>& node) {
         .def("fetch_objects", &fetch_objects, "names"_a, "hint"_a, "signer"_a, nb::kw_only(),
              "timeout_s"_a, "root_only"_a = false, "to_neighbour"_a = false,
              "attached"_a = std::vector<std::string>(), "max_request_bytes"_a = 0,
-             "Fetches objects that may be absent, each into a buffer of its own: (operation, "
-             "buffer) of each. root_only: fetches the root manifests alone. to_neighbour: the "
-             "hint's node is at the other end of a link, and may answer with drafts. attached: "
-             "objects of this node whose root manifests go with the first Interest to a "
-             "neighbour, once they are published, if it has max_request_bytes at most.");
+             "Fetches objects that may be absent: one operation, and a buffer for each, which has "
+             "its status. root_only: fetches the root manifests alone. to_neighbour: the hint's "
+             "node is at the other end of a link, and may answer with drafts. attached: objects "
+             "of this node whose root manifests go with the first Interest to a neighbour, once "
+             "they are published, if it has max_request_bytes at most.");
     bind_offered_objects_of(node);
 }
 

@@ -261,7 +261,7 @@ class NodeBlockNetwork:
                 return Sealed(contents[0], signed[0].root())
             return [Sealed(its, root.root()) for its, root in zip(contents, signed, strict=True)]
 
-        return self._operations.result_of(operation, published, batched=True)
+        return self._operations.published(operation, published, batched=True)
 
     def publish_sealed(self, name: str, block: Sealed) -> asyncio.Future[Sealed | None]:
         """See :meth:`BlockNetwork.publish_sealed`; it has begun when this returns."""
@@ -277,7 +277,7 @@ class NodeBlockNetwork:
         def published(status: int, detail: str) -> Sealed | None:
             return block if _is_published(name, status, detail) else None
 
-        return self._operations.result_of(operation, published)
+        return self._operations.published(operation, published)
 
     def expect(self, name: str) -> None:
         with self._running() as node:
@@ -407,7 +407,7 @@ class NodeBlockNetwork:
     ) -> asyncio.Future[Any]:
         """The buffers of completed fetches, converted by ``convert``, or why they failed."""
         try:
-            fetches = self._open_node().fetch_objects(
+            operation, buffers = self._open_node().fetch_objects(
                 names,
                 self._hint_of(source),
                 self._signer,
@@ -424,16 +424,22 @@ class NodeBlockNetwork:
             unreachable.set_result(causes[0] if is_single else causes)
             return unreachable
 
-        def fetched(
-            place: int, status: int, detail: str, buffer: _core.ObjectBuffer
-        ) -> Result | Cause:
-            failure = self._failure(status)
+        def end_of(name: str, buffer: _core.ObjectBuffer) -> Any:
+            failure = self._failure(buffer.status)
             if failure is None:
                 return convert(buffer)
-            _log.debug("%s from %s is %s: %s", names[place], source, failure.value, detail)
+            _log.debug("%s from %s is %s: %s", name, source, failure.value, buffer.detail)
             return failure
 
-        return self._operations.results_of(fetches, fetched, is_single=is_single)
+        def fetched(status: int, detail: str) -> Any:
+            if (failure := self._failure(status)) is None:
+                ends = list(map(end_of, names, buffers))
+            else:  # the node may still write to the buffers
+                _log.debug("fetches from %s are %s: %s", source, failure.value, detail)
+                ends = [failure] * len(names)
+            return ends[0] if is_single else ends
+
+        return self._operations.fetched(operation, fetched)
 
     @contextmanager
     def _running(self) -> Iterator[_core.NodeHandle]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextvars import Context
 from functools import partial
 from typing import Any, TypeVar
 
-from innet._native import _core
-from innet.worker.collector import BatchedDelivery
+from innet.worker.collector import BatchedDelivery, Callback
 
 Result = TypeVar("Result")
 
@@ -31,44 +30,17 @@ class _BatchedFuture(asyncio.Future[Result]):
         super().add_done_callback(callback, context=context)
 
 
-class _Fetches(asyncio.Future[Any]):
-    """The results of fetches, which the node gives up when this is cancelled.
+class _Fetch(asyncio.Future[Result]):
+    """The result of an operation that the node gives up when this is cancelled."""
 
-    Attributes:
-        delivery: delivers their completions; only that of the last operation wakes the loop up.
-        results: of the finished fetches; ``None`` for the others.
-        left: places of the unfinished fetches, by operation.
-        last: the last operation.
-    """
-
-    delivery: BatchedDelivery
-    results: list[Any]
-    left: dict[int, int]
-    last: int
-
-    def end(self, operation: int, result: object) -> bool:
-        """Record the result of a fetch; return whether all have ended."""
-        self.results[self.left.pop(operation)] = result
-        if operation == self.last:
-            for other in self.left:
-                self.delivery.flush(other)
-        return not self.left and not self.done()
-
-    def fail(self, operation: int, error: Exception) -> None:
-        """The conversion of a fetch has failed: give the others up."""
-        self.end(operation, None)
-        if not self.done():
-            self._cancel_fetches()
-            self.set_exception(error)
+    def __init__(self, give_up: Callable[[], None]) -> None:
+        super().__init__()
+        self._give_up = give_up
 
     def cancel(self, msg: Any | None = None) -> bool:
         if not self.done():
-            self._cancel_fetches()
+            self._give_up()
         return super().cancel(msg)
-
-    def _cancel_fetches(self) -> None:
-        for operation in self.left:
-            self.delivery.cancel(operation)
 
 
 class NodeOperations:
@@ -89,17 +61,36 @@ class NodeOperations:
             self._all_ended.clear()
             await self._all_ended.wait()
 
-    def result_of(
+    def published(
         self, operation: int, convert: Callable[[int, str], Result], *, batched: bool = False
     ) -> asyncio.Future[Result]:
-        """An operation's status and detail, converted by ``convert``, or the error that it raises.
+        """The result of a publication, which goes on when it is cancelled.
 
         Args:
             operation: of the node.
-            convert: raises or returns the result.
+            convert: raises or returns the result, from the operation's status and detail.
             batched: the completion is delivered with others' until the result is awaited.
         """
-        delivery = self._delivery
+        if not batched:
+            return self._deliver(operation, convert, asyncio.Future(), self._delivery.deliver)
+        future = _BatchedFuture[Result](partial(self._delivery.flush, operation))
+        return self._deliver(operation, convert, future, self._delivery.deliver_batched)
+
+    def fetched(
+        self, operation: int, convert: Callable[[int, str], Result]
+    ) -> asyncio.Future[Result]:
+        """The result of a fetch, which ends when it is cancelled; else as :meth:`published`."""
+        future = _Fetch[Result](partial(self._delivery.cancel, operation))
+        return self._deliver(operation, convert, future, self._delivery.deliver)
+
+    def _deliver(
+        self,
+        operation: int,
+        convert: Callable[[int, str], Result],
+        future: asyncio.Future[Result],
+        deliver: Callable[[int, Callback], None],
+    ) -> asyncio.Future[Result]:
+        """``future`` with the converted result of the operation, or the error of ``convert``."""
 
         def end(status: int, detail: str) -> None:
             self._on_end(operation)
@@ -110,46 +101,8 @@ class NodeOperations:
             except Exception as error:  # whoever awaits the result would wait for ever
                 future.set_exception(error)
 
-        future: asyncio.Future[Result] = (
-            _BatchedFuture(partial(delivery.flush, operation)) if batched else asyncio.Future()
-        )
         self._under_way.add(operation)
-        (delivery.deliver_batched if batched else delivery.deliver)(operation, end)
-        return future
-
-    def results_of(
-        self,
-        fetches: Sequence[tuple[int, _core.ObjectBuffer]],
-        convert: Callable[[int, int, str, _core.ObjectBuffer], Result],
-        *,
-        is_single: bool = False,
-    ) -> asyncio.Future[Any]:
-        """The results of fetches, when all have ended.
-
-        Args:
-            fetches: the operations, and their buffers.
-            convert: raises or returns the result of the place, status, detail and buffer of a
-                fetch; the other fetches are given up when it raises.
-            is_single: there is one fetch, whose result alone is wanted.
-        """
-        future = _Fetches()
-        future.delivery = self._delivery
-        future.results = [None] * len(fetches)
-        future.left = {operation: place for place, (operation, _) in enumerate(fetches)}
-        future.last = fetches[-1][0]
-
-        def end(operation: int, buffer: _core.ObjectBuffer, status: int, detail: str) -> None:
-            self._on_end(operation)
-            try:
-                result = convert(future.left[operation], status, detail, buffer)
-            except Exception as error:  # whoever awaits the results would wait for ever
-                future.fail(operation, error)
-                return
-            if future.end(operation, result):
-                future.set_result(future.results[0] if is_single else future.results)
-
-        self._under_way.update(future.left)
-        self._delivery.deliver_all({each[0]: partial(end, *each) for each in fetches})
+        deliver(operation, end)
         return future
 
     def _on_end(self, operation: int) -> None:

@@ -8,7 +8,7 @@ import logging
 import os
 import select
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -47,10 +47,6 @@ class BatchedDelivery(Delivery, Protocol):
     def flush(self, operation: int) -> None:
         """Deliver a batched operation like all others from now on; one that waits for others to
         start does so now."""
-
-    def deliver_all(self, callbacks: Mapping[int, Callback]) -> None:
-        """Call each callback when its operation ends: the last one as by :meth:`deliver`, the
-        others batched."""
 
 
 class _PendingCallbacks:
@@ -244,13 +240,6 @@ class LoopCollector:
         later."""
         if self._add(operation, callback):
             self._queue.add_batched(operation)
-
-    def deliver_all(self, callbacks: Mapping[int, Callback]) -> None:
-        """Call each callback when its operation ends: the last one as by :meth:`deliver`, the
-        others batched."""
-        is_working = [self._add(operation, callback) for operation, callback in callbacks.items()]
-        if all(is_working):
-            self._queue.add_all(list(callbacks))
 
     def flush(self, operation: int) -> None:
         """Deliver a batched operation like all others from now on; one that waits for others to

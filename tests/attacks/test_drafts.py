@@ -61,7 +61,7 @@ def started_fetch(
     member: NodeAmongStrangers, *, root_only: bool = False
 ) -> tuple[int, _core.ObjectBuffer]:
     """A fetch of the block from the neighbour h1."""
-    [fetch] = member.node.fetch_objects(
+    operation, [buffer] = member.node.fetch_objects(
         [BLOCK],
         _core.Name("/n/h1"),
         _core.Name(TENANT.key_name),
@@ -69,7 +69,7 @@ def started_fetch(
         root_only=root_only,
         to_neighbour=True,
     )
-    return fetch
+    return operation, buffer
 
 
 def without_digests() -> list[bytes]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 
@@ -24,9 +23,6 @@ class Deliveries:
 
     deliver_batched = deliver
 
-    def deliver_all(self, callbacks: Mapping[int, Callable[[int, str], None]]) -> None:
-        self.callbacks |= callbacks
-
     def flush(self, operation: int) -> None:
         self.flushed.append(operation)
 
@@ -41,22 +37,18 @@ def refuse(*_: object) -> None:
 async def test_a_result_that_cannot_be_converted_is_an_error() -> None:
     deliveries = Deliveries()
     operations = NodeOperations(deliveries)
-    result = operations.result_of(1, refuse)
+    result = operations.published(1, refuse)
     deliveries.callbacks[1](0, "")
     with pytest.raises(ValueError, match="not a block"):
         await asyncio.wait_for(result, 5)
 
 
-@pytest.mark.parametrize("first", [1, 3])
-async def test_fetches_of_which_one_cannot_be_converted_are_an_error(first: int) -> None:
+async def test_the_node_gives_up_cancelled_fetches_alone() -> None:
     deliveries = Deliveries()
     operations = NodeOperations(deliveries)
-    buffers: Any = [(1, None), (2, None), (3, None)]
-    results = operations.results_of(buffers, refuse)
-    deliveries.callbacks.pop(first)(0, "")
-    with pytest.raises(ValueError, match="not a block"):
-        await asyncio.wait_for(results, 5)
-    assert sorted(deliveries.cancelled) == sorted(deliveries.callbacks)
+    operations.published(1, refuse).cancel()
+    operations.fetched(2, refuse).cancel()
+    assert deliveries.cancelled == [2]
     for end in deliveries.callbacks.values():
         end(1, "cancelled")
     await asyncio.wait_for(operations.stop(), 5)
@@ -66,7 +58,7 @@ async def test_stopping_waits_for_cancelled_operations_without_a_turn_of_the_loo
     # Simulated time passes only while all programs wait.
     deliveries = Deliveries()
     operations = NodeOperations(deliveries)
-    operations.result_of(1, refuse).cancel()
+    operations.published(1, refuse).cancel()
     stopping = operations.stop().__await__()
     waited_for = next(stopping)
     assert waited_for is not None

@@ -72,22 +72,6 @@ async def test_batched_completions_are_delivered_with_the_next_or_on_flush(node,
     collector.close()
 
 
-async def test_only_the_last_of_several_operations_wakes_the_loop(node, keys):
-    collector = LoopCollector(node)
-    told: list[int] = []
-    ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    first, last = (publish(node, keys, number) for number in range(2))
-    collector.deliver_all(
-        {
-            first: lambda status, _: told.append(status),
-            last: lambda status, _: ended.set_result(status),
-        }
-    )
-    assert await ended == _core.STATUS_DONE
-    assert told == [_core.STATUS_DONE]
-    collector.close()
-
-
 async def test_no_callback_runs_after_close(node, keys):
     collector = LoopCollector(node)
     told: list[int] = []

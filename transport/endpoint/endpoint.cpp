@@ -17,8 +17,8 @@ namespace innet {
 
 namespace {
 
-/// Fetches of keepers have numbers that no caller has.
-constexpr OperationId kFirstKeeperFetch = OperationId{1} << 63U;
+/// Fetches of keepers and of groups have numbers that no caller has.
+constexpr OperationId kFirstOwnFetch = OperationId{1} << 63U;
 
 /// An Interest's bytes beside its name and the roots attached to it, with room for its hint.
 constexpr std::size_t kRequestOverhead = 256;
@@ -87,6 +87,13 @@ bool lands_beside(const OperationState& operation, const OperationSpec& spec) {
 
 }  // namespace
 
+/// Fetches of objects that have one completion.
+struct FetchGroup {
+    std::vector<OperationId> fetches;
+    std::size_t left = 0;
+    OperationTimes times;
+};
+
 struct Endpoint::State final : KeeperFetches {
     State(EndpointOptions options_, const wire::Name& own_name_, Forwarder& forwarder,
           PacketPool& pool_, security::Signer& signer)
@@ -108,10 +115,11 @@ struct Endpoint::State final : KeeperFetches {
     Fetcher fetcher;
     PacketPool& pool;
     std::unordered_map<OperationId, std::unique_ptr<OperationState>> operations;
+    std::unordered_map<OperationId, FetchGroup> fetch_groups;
     std::vector<OperationCompletion> completions;
     std::vector<Outcome> outcomes;  ///< kept between calls for its capacity
     TimePoint latest{};             ///< time of the latest event
-    OperationId next_keeper_fetch = kFirstKeeperFetch;
+    OperationId next_own_fetch = kFirstOwnFetch;
     std::vector<OperationId> waiting_requests;  ///< for the roots that are attached to them
 
     ObjectInterest object_interest(const wire::InterestView& interest, TimePoint at) const {
@@ -136,6 +144,7 @@ struct Endpoint::State final : KeeperFetches {
 
     void complete_ended();
     void complete(Outcome& outcome);
+    void complete_in_group(const OperationState& operation, Outcome& outcome);
     bool begin_next_stage(Outcome& outcome);
     void expire(TimePoint now);
 };
@@ -157,15 +166,26 @@ void Endpoint::State::complete(Outcome& outcome) {
     const auto ended = operations.extract(outcome.operation->id);
     OperationState& operation = *ended.mapped();
     if (operation.on_end) return operation.on_end(outcome.status);
+    if (operation.group != 0) return complete_in_group(operation, outcome);
     if (operation.publication) operation.publication->retain_all();
     operation.times.ended = latest;
     completions.push_back({operation.id, outcome.status, std::move(outcome.detail), operation.times,
                            outcome.names_late});
 }
 
+void Endpoint::State::complete_in_group(const OperationState& operation, Outcome& outcome) {
+    operation.object->memory().set_end(outcome.status, std::move(outcome.detail));
+    const auto found = fetch_groups.find(operation.group);
+    FetchGroup& group = found->second;
+    if (--group.left > 0) return;
+    group.times.ended = latest;
+    completions.push_back({.id = operation.group, .detail = {}, .times = group.times});
+    fetch_groups.erase(found);
+}
+
 OperationId Endpoint::State::begin_fetch(ObjectFetchSpec spec,
                                          std::function<void(OperationStatus)> on_end) {
-    const OperationId id = next_keeper_fetch++;
+    const OperationId id = next_own_fetch++;
     start_fetch(id, std::move(spec)).on_end = std::move(on_end);
     return id;
 }
@@ -358,6 +378,19 @@ void Endpoint::fetch_object(OperationId id, ObjectFetchSpec spec, TimePoint now)
     state.complete_ended();
 }
 
+void Endpoint::fetch_objects(OperationId id, std::vector<ObjectFetchSpec> specs, TimePoint now) {
+    State& state = *state_;
+    state.latest = now;
+    FetchGroup& group = state.fetch_groups[id];
+    group.left = specs.size();
+    group.times.started = now;
+    for (ObjectFetchSpec& spec : specs) {
+        group.fetches.push_back(state.next_own_fetch++);
+        state.start_fetch(group.fetches.back(), std::move(spec)).group = id;
+    }
+    state.complete_ended();
+}
+
 void Endpoint::keep_objects(KeepOptions options, const security::Keyring& keyring, TimePoint now) {
     stop_keeping(options.requests, now);
     state_->keepers.add(std::move(options), keyring);
@@ -381,9 +414,17 @@ void Endpoint::acknowledge_kept(const wire::Name& requests,
 void Endpoint::cancel(OperationId id, TimePoint now) {
     state_->latest = now;
     if (state_->objects.cancel(id)) return;
-    const auto found = state_->operations.find(id);
-    if (found == state_->operations.end()) return;
-    state_->fetcher.end(*found->second, OperationStatus::kCancelled, "cancelled");
+    const auto end = [&](OperationId one) {
+        const auto found = state_->operations.find(one);
+        if (found == state_->operations.end()) return;
+        state_->fetcher.end(*found->second, OperationStatus::kCancelled, "cancelled");
+    };
+    const auto group = state_->fetch_groups.find(id);
+    if (group == state_->fetch_groups.end()) {
+        end(id);
+    } else {
+        std::ranges::for_each(group->second.fetches, end);
+    }
     state_->complete_ended();
 }
 

@@ -67,6 +67,7 @@ class ObjectFetch final : public SegmentReceiver {
     bool vouches_for(std::uint64_t manifest, const wire::DataView& data) override;
 
     const wire::Name& name() const { return spec_.object; }
+    ObjectMemory& memory() const { return *spec_.memory; }
     const std::vector<wire::Name>& attached() const { return spec_.attached; }
     /// Whether the current stage is for the root, and a draft from a neighbour would be accepted.
     bool accepts_draft() const {

@@ -8,10 +8,12 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "transport/buffer/recycled_memory.hpp"
+#include "transport/endpoint/operation.hpp"
 #include "transport/object/memory_budget.hpp"
 #include "transport/security/sha256.hpp"
 
@@ -55,6 +57,14 @@ class ObjectMemory {
     /// Whether the object is complete and verified. Thread-safe.
     bool is_complete() const { return complete_.load(); }
 
+    /// How the fetch of one of several objects ended; read them after the completion of all.
+    void set_end(OperationStatus status, std::string detail) {
+        status_ = status;
+        detail_ = std::move(detail);
+    }
+    OperationStatus status() const { return status_; }
+    const std::string& detail() const { return detail_; }
+
     void keep_root(std::span<const std::uint8_t> root) { root_.assign(root.begin(), root.end()); }
     /// The object's root manifest, a Data packet, once received.
     std::span<const std::uint8_t> root() const { return root_; }
@@ -78,6 +88,8 @@ class ObjectMemory {
     bool claimed_ = false;
     bool reserved_ = false;
     std::atomic<bool> complete_ = false;
+    OperationStatus status_ = OperationStatus::kCancelled;
+    std::string detail_;
     std::vector<std::uint8_t> root_;
     bool root_is_proven_ = false;
     std::vector<security::Sha256Digest> digests_;

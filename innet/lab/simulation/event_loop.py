@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 from innet._native import _core
@@ -157,11 +157,6 @@ class SimulatedCollector:
     def deliver_batched(self, operation: int, callback: Callable[[int, str], None]) -> None:
         """Call ``callback`` when the operation ends; a simulation needs no batches."""
         self.deliver(operation, callback)
-
-    def deliver_all(self, callbacks: Mapping[int, Callable[[int, str], None]]) -> None:
-        """:meth:`deliver` for several operations."""
-        for operation, callback in callbacks.items():
-            self.deliver(operation, callback)
 
     def flush(self, operation: int) -> None:
         """Nothing: a simulation holds no completion back."""

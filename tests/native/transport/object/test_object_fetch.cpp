@@ -285,3 +285,44 @@ TEST_CASE("a cancelled fetch leaves nothing outstanding") {
     CHECK(hosts.memory->bytes().size() == 5000);  // room, and not an object
     CHECK_FALSE(hosts.memory->is_complete());
 }
+
+namespace {
+
+/// Fetches the published object and an absent one as one operation.
+struct FetchOfTwo : ObjectHosts {
+    FetchOfTwo() {
+        publish(some_bytes(5000));
+        const auto spec_of = [&](const std::string& last, const auto& into) {
+            return ObjectFetchSpec{name("/j/g0/obj/1/" + last), name("/n/h1"), name("/n/h1/KEY"),
+                                   into, fetcher.now + 10s};
+        };
+        fetcher.endpoint.fetch_objects(id, {spec_of("model", memory), spec_of("absent", absent)},
+                                       fetcher.now);
+    }
+
+    OperationId id = 77;
+    std::shared_ptr<ObjectMemory> absent = std::make_shared<ObjectMemory>();
+};
+
+}  // namespace
+
+TEST_CASE("fetches of one operation complete it once, and each has an end of its own") {
+    FetchOfTwo hosts;
+    const auto* ended = hosts.carry(hosts.id);
+    REQUIRE(ended != nullptr);
+    CHECK(ended->status == OperationStatus::kDone);
+    CHECK(hosts.fetcher.completions.size() == 1);
+    CHECK(hosts.memory->status() == OperationStatus::kDone);
+    CHECK(hosts.fetched() == some_bytes(5000));
+    CHECK(hosts.absent->status() == OperationStatus::kDeadlineExceeded);
+    CHECK(hosts.absent->detail().find("/j/g0/obj/1/absent") != std::string::npos);
+}
+
+TEST_CASE("a cancelled operation ends each of its fetches") {
+    FetchOfTwo hosts;
+    hosts.fetcher.endpoint.cancel(hosts.id, hosts.fetcher.now);
+    REQUIRE(hosts.fetcher.completion(hosts.id) != nullptr);
+    CHECK(hosts.memory->status() == OperationStatus::kCancelled);
+    CHECK(hosts.absent->status() == OperationStatus::kCancelled);
+    CHECK(hosts.fetcher.forwarder.cancelled.size() == 2);
+}
