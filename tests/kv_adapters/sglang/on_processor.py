@@ -143,7 +143,9 @@ def _copy_with_pytorch(module: ModuleType) -> None:
 
 
 def _leave_unpinned(module: ModuleType) -> None:
-    """Host caches pin their memory, for which PyTorch needs an accelerator."""
+    """Host caches pin their memory, for which PyTorch needs an accelerator, and are refused where
+    they would leave less than 10 GiB of the host's memory."""
+    module.HICACHE_HOST_MEMORY_RESERVE_BYTES = 0  # type: ignore[attr-defined]
     cache = module.HostKVCache
     initialise = cache.__init__
 

@@ -48,6 +48,8 @@ ENVIRONMENT: Final = {
 }
 """Of a server in a test."""
 _POLL_S: Final = 0.2
+_RESTARTS: Final = "starting it anew"
+"""In what ``innet run --serve`` prints of a server that has ended."""
 
 
 class Answer(NamedTuple):
@@ -134,11 +136,16 @@ class Servers:
         self.processes.append(process)
 
     def wait_until_ready(self, host: int) -> Server:
-        """Wait until a host's server answers."""
+        """Wait until a host's server answers, which is restarted once at most meanwhile."""
+        restarts = self._restarts()
         while not self.servers[host].is_ready():
             assert all(each.poll() is None for each in self.processes), self.output.read_text()
+            assert self._restarts() < restarts + 2, self.output.read_text()
             threading.Event().wait(_POLL_S)
         return self.servers[host]
+
+    def _restarts(self) -> int:
+        return self.output.read_text().count(_RESTARTS)
 
     def wait_until_stored(self, host: int, pages: int) -> None:
         """Wait until a server's process has brought so many pages to their homes."""
