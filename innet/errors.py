@@ -77,7 +77,7 @@ class PolicyError(FileError):
 
 
 class PlanError(InnetError):
-    """No plan of the asked-for kind exists for this topology and these ranks."""
+    """No plan of the requested kind exists for this topology and these ranks."""
 
 
 class EmulationError(InnetError):

@@ -70,7 +70,7 @@ class TransportSettings(_Model):
     )
     max_rto_s: float = Field(default=0.5, gt=0, description="longest retransmission timeout")
     initial_window: int = Field(
-        default=4, ge=1, description="segments asked for at first, per flow: one asks many at once"
+        default=4, ge=1, description="segments requested at first, per flow; a node has many flows"
     )
     max_window: int = Field(default=512, ge=4, description="segments in flight per flow at most")
     target_queue_delay_s: float = Field(
@@ -124,8 +124,8 @@ class CollectiveSettings(_Model):
     host_slots: int = Field(
         default=2048,
         ge=MIN_HOST_SLOTS,
-        description="reductions that a host works on at once by itself: at least one for each sum "
-        "that waits for another, which in a ring are as many as ranks",
+        description="concurrent reductions of a host, one at least for each sum that waits for "
+        "another; in a ring, these are as many as ranks",
     )
 
     @property
@@ -153,8 +153,8 @@ class SecuritySettings(_Model):
     key_lifetime_s: float | None = Field(
         default=None,
         gt=0,
-        description="how long what a node has signed with its own key counts, from when its job "
-        "began; none: for ever",
+        description="validity of what a node signs with its own key, from the start of its job; "
+        "none: unlimited",
     )
     core_dumps: bool = Field(
         default=False,
@@ -180,7 +180,7 @@ class RecoverySettings(_Model):
         description="pause before a switch's first restart; doubles each time, up to 5 s",
     )
     heartbeat_interval_s: float = Field(
-        default=1.0, gt=0, description="how often the controller asks for signs of life"
+        default=1.0, gt=0, description="interval of the controller's requests for a sign of life"
     )
     heartbeat_timeout_s: float = Field(
         default=3.0, gt=0, description="silence after which a switch counts as gone"
@@ -205,7 +205,7 @@ class RecoverySettings(_Model):
     interpreter_timeout_s: float = Field(
         default=math.inf,
         gt=0,
-        description="the same for a worker that lives, and whose Python does not answer because a "
+        description="the same for a worker whose node answers, and whose Python does not because a "
         "call holds the interpreter; inf: never",
     )
     machine_timeout_s: float = Field(
@@ -222,7 +222,9 @@ class RecoverySettings(_Model):
         default=10, ge=0, description="how often a controller that died is started again"
     )
     controller_patience_s: float = Field(
-        default=30.0, gt=0, description="how long a worker asks a controller that is away"
+        default=30.0,
+        gt=0,
+        description="how long a worker repeats requests to a controller that does not answer",
     )
 
 
@@ -276,7 +278,7 @@ class TelemetrySettings(_Model):
     )
     metrics_hosts: tuple[str, ...] = Field(
         default=(),
-        description="names, separated by commas, by which Prometheus asks for metrics, beside "
+        description="names, separated by commas, of this machine in Prometheus's requests, beside "
         "127.0.0.1 and localhost; other Host headers are refused",
     )
 
@@ -312,18 +314,18 @@ class NdnSettings(_Model):
     )
     announce: bool = Field(
         default=True,
-        description="what programs register at a node is known to all nodes of the run, and names "
-        "of no job use the links of jobs' hosts, too",
+        description="prefixes that programs register at a node are announced to all nodes of the "
+        "run, and names of no job use the links of jobs' hosts, too",
     )
     multicast: tuple[Annotated[str, Field(pattern="^(/[^/]+)+$")], ...] = Field(
         default=(),
-        description="prefixes, separated by commas, for which every node of the run asks all who "
-        "serve them, as groups that share a data set need it",
+        description="prefixes, separated by commas, whose Interests each node of the run sends "
+        "to all that serve them, as sync groups need it",
     )
     commands_by: tuple[Path, ...] = Field(
         default=(),
-        description="files of certificates, separated by commas: management commands of their keys "
-        "alone are obeyed; none: of whatever local programs sign",
+        description="files of certificates, separated by commas: nodes accept management commands "
+        "signed by their keys only; none: by any key of a local program",
     )
     localhop: bool = Field(
         default=False,

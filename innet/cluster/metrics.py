@@ -176,13 +176,13 @@ def _links(status: RunStatus) -> Iterator[Labelled]:
 
 _LABELS: Final = ["node", "tenant", "engine", "model"]
 _COUNTERS: Final = (
-    ("lookups", "looked_up", "Blocks that lookups asked for"),
+    ("lookups", "looked_up", "Blocks that lookups requested"),
     ("lookups_found", "found", "Of the blocks looked up, those that were there"),
     ("loaded_bytes", "loaded_bytes", "Bytes of blocks that were got"),
     ("stored", "stored", "Blocks that were put"),
     ("stored_bytes", "stored_bytes", "Bytes of blocks that were put"),
-    ("served", "served", "Blocks of this node that others asked for"),
-    ("replicated", "replicated", "Copies that other homes keep because this node asked them to"),
+    ("served", "served", "Blocks of this node that others requested"),
+    ("replicated", "replicated", "Copies that other homes keep at this node's request"),
 )
 _COUNTERS_BY: Final = (
     ("hits", "place", "Blocks got, by where they were"),
@@ -377,8 +377,8 @@ class MetricsEndpoint:
 
         Args:
             port: of loopback; 0 for a free one.
-            read_status: asks the run's nodes; called for each scrape.
-            hosts: names by which the endpoint may be asked, beside its address and ``localhost``.
+            read_status: requests the status of the run's nodes; called for each scrape.
+            hosts: names of the endpoint in requests, beside its address and ``localhost``.
         """
         names = _OWN_NAMES | {host.lower() for host in hosts}
         app = _for_hosts(names, make_wsgi_app(_registry(read_status)))

@@ -58,7 +58,7 @@ class NodeReader:
 
         Args:
             sockets: the control socket of each node.
-            phases: the nodes of each are asked when those of the phase before have answered.
+            phases: the nodes of each receive requests when those of the phase before have answered.
             held: nodes whose process a signal or a debugger holds now, and the pid: nobody waits
                 for them.
         """

@@ -68,7 +68,7 @@ class Communicator(GroupMember):
         self._one_sided = AtFirstUse(self._make_one_sided)
         self._keyed = AtFirstUse(self._make_keyed)
         self._partial = AtFirstUse(self._make_partial)
-        # Registered from the start: other ranks may ask before this one makes such a call.
+        # Registered from the start: others' requests may precede this rank's first such call.
         self._array_transfers = Transfers(runner, "arrays")
         self._round_transfers = Transfers(runner, "rounds")
         self._register()

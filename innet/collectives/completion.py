@@ -75,7 +75,7 @@ def failure_for_others(who: str, what: str, cause: BaseException | str) -> tuple
         cause: the error of the call here.
     """
     if isinstance(cause, RankFailed) and cause.rank is not None:
-        # The controller tells the other ranks the same, and recovery waits for this error.
+        # The controller sends the other ranks the same, and recovery waits for this error.
         return _core.STATUS_ABORTED, cause.reason
     status, why = _core.STATUS_PEER_FAILED, cause
     if isinstance(cause, BaseException):

@@ -1,4 +1,4 @@
-"""The names of a group's values, and the nodes to ask for them, made once."""
+"""The names of a group's values, and the nodes that serve them, made once."""
 
 from __future__ import annotations
 
@@ -122,10 +122,10 @@ class Variant:
         nodes: the node of each rank of the group.
         node: this rank's.
         own: name prefix of this rank's contributions.
-        roots: the names and nodes to ask for a reduction over all ranks, by shard.
-        block_roots: those to ask for one rank's block of a reduction over all ranks, by rank:
+        roots: the names and nodes of a reduction over all ranks, by shard.
+        block_roots: those of one rank's block of a reduction over all ranks, by rank:
             the root of the shard that ends nearest to it.
-        ranks: those to ask for one rank's contribution, by rank.
+        ranks: those of one rank's contribution, by rank.
         goes_ahead: this rank's contribution goes to a switch before it is requested.
     """
 
@@ -134,7 +134,7 @@ class Variant:
         self.nodes = tuple(nodes)
         self.node = nodes[rank]
         self.own = _core.Name(f"{prefix}/{plan.position_of(nodes[rank])}")
-        # In a large group, most ranks never ask most others for anything.
+        # In a large group, most pairs of ranks exchange no message.
         self.ranks: Sequence[_core.Targets] = LazyList(len(nodes), self._rank)
         self.place(plan)
 

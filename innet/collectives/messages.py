@@ -144,7 +144,7 @@ class Receive:
     Attributes:
         memory: where the message goes.
         source: the only rank it takes a message from, or ``None`` for any.
-        deadline_s: until when to ask, on the monotonic clock.
+        deadline_s: end of the requests, on the monotonic clock.
         work: ends with it.
         sender: whose message it got, -1 before.
     """

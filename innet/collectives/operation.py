@@ -108,7 +108,7 @@ _Call = functools.partial[Operation[Any]]
 
 
 def rooted(kind: str, root: int | None) -> str:
-    """The kind of a call with a root: ranks that name different roots ask for different tensors."""
+    """The kind of a call with a root: ranks that name different roots request different tensors."""
     return kind if root is None else f"{kind}.root{root}"
 
 

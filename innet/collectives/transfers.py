@@ -19,7 +19,7 @@ Ended = Callable[[int, str], None]
 
 _LONG_S = 3600.0
 _ASK_AGAIN_S = 0.1
-"""Pause before asking a rank again that could not be reached."""
+"""Pause before another request to a rank that could not be reached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +209,7 @@ class Inbox:
     def open(self, peers: int, on_record: OnRecord, on_mismatch: OnMismatch | None = None) -> None:
         """Await the first record of each of ``peers`` ranks.
 
-        Without ``on_mismatch``, a peer whose record has another size is asked again.
+        Without ``on_mismatch``, the request to a peer whose record has another size is repeated.
         """
         self._on_record = on_record
         self._on_mismatch = on_mismatch

@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 _PAUSE_AFTER_CONGESTION_S = 0.1
 
 _REASONS: dict[int, str] = {
-    NackReason.CONGESTION: "the network is congested; ask less, or later",
+    NackReason.CONGESTION: "the network is congested; send fewer Interests, or later",
     NackReason.DUPLICATE: "the Interest went in a circle: check the routes",
     NackReason.NO_ROUTE: "no forwarder on the way has a route to it: is its producer connected, "
     "and has it registered the prefix?",
@@ -225,7 +225,7 @@ class Client:
         The prefix is registered again after each lost connection.
 
         Args:
-            cost: of the route; among several producers the cheapest is asked first.
+            cost: of the route; among several producers, Interests go to the cheapest first.
 
         Raises:
             CommandRefused: the forwarder does not allow it.

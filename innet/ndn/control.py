@@ -58,7 +58,7 @@ class ControlParameters:
 
     Attributes:
         name: a prefix.
-        face_id: number of a face; of the asking one by default.
+        face_id: number of a face; of the requester by default.
         uri: of the other end of a face.
         origin: the creator of a route, by NFD's numbers.
         cost: of a route.

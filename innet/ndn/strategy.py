@@ -71,7 +71,7 @@ class Refuse(NamedTuple):
 
 
 Decision = Sequence[int] | Refuse
-"""Faces to ask, in this order, or a refusal."""
+"""Faces to send the Interest to, in this order, or a refusal."""
 
 
 class Strategy:

@@ -114,7 +114,7 @@ def encode_data(
 
     Args:
         signer: a SHA-256 digest by default, which detects damage and names no signer.
-        freshness_s: how long caches may answer Interests that ask for fresh Data with it, to the
+        freshness_s: how long caches may answer Interests for fresh Data with it, to the
             millisecond.
         final_component: FinalBlockId, as a name of that one component.
 

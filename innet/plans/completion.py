@@ -231,7 +231,7 @@ class _Shard:
         return ready_s
 
     def _find_requests(self) -> dict[int, float]:
-        """When each sum can be asked for first."""
+        """When each sum can be requested first."""
         root_node = self._sums.nodes[self._root]
         first_s = min(self._network.way(rank, root_node).delay_s for rank in self._sums.ranks)
         requested_s = {number: 0.0 for number in self._longest_first if number in self._sums.ahead}

@@ -231,7 +231,7 @@ class _WithinRack(NamedTuple):
 
 
 class _Exchanges:
-    """How long asking a node and its answer with one segment take on the way."""
+    """The time of a request to a node and of its answer, one segment, on the way."""
 
     def __init__(
         self,

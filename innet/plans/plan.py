@@ -454,7 +454,7 @@ class Plan:
     def _validate_answered(self, placed: Placed, place: str) -> None:
         if placed.node not in self.nodes_for(placed.interval):
             raise PlanError(
-                f"{place} asks {placed.node} for {placed.interval}, which has no rule for it; "
+                f"{place} requests {placed.interval} of {placed.node}, which has no rule for it; "
                 f"known: {', '.join(self.nodes_for(placed.interval)) or 'none'}"
             )
 

@@ -114,7 +114,7 @@ class _Shards:
 
 
 class _Walk:
-    """The work of nodes for each shard of a plan, walked when it is asked for."""
+    """The work of nodes for each shard of a plan, walked when it is first used."""
 
     def __init__(self, folded: FoldedPlan, routes: Routes, costs: ProcessorCosts) -> None:
         self._folded = folded

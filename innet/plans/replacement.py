@@ -108,7 +108,7 @@ class _Successors:
         return self._found[placed.interval]
 
     def asked(self, operand: Placed, asker: str) -> Placed:
-        """The node that serves an operand to ``asker``; several successors share the requesters."""
+        """The node that serves an operand to ``asker``; several successors share requesters."""
         makers = self._plan.nodes_for(operand.interval)
         others = (node for maker in makers for node in self.of(operand._replace(node=maker)))
         found = self.of(operand)

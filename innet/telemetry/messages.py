@@ -185,7 +185,7 @@ class PoolCounters(_Message):
     """Homes that did not keep a block that was put, by cause."""
     served: int
     replicated: int
-    """Copies that other homes keep because this process has asked them to."""
+    """Copies that other homes keep at this process's request."""
     load_times: DurationCounters
     store_times: DurationCounters
     tiers: dict[str, TierCounters]

@@ -1,10 +1,11 @@
 """Receive credit and timers of a node, which follow from its place in the topology.
 
 Flows of one host share its last link. Each of them starts with a window of its own and learns from
-the delay that it causes, but a ring of N ranks asks N-1 nodes at the same moment, and their answers
-overflow the queue of that link before the first of them can be measured. A receiver that knows its
-link gives its flows one credit: the bandwidth-delay product of the longest path, and the part of
-the queue that causes no congestion mark (as the grants of Homa: Montazeri et al., SIGCOMM 2018).
+the delay that it causes, but a rank of a ring of N sends requests to N-1 nodes at the same moment,
+and their answers overflow the queue of that link before the first of them can be measured. A
+receiver that knows its link gives its flows one credit: the bandwidth-delay product of the longest
+path, and the part of the queue that causes no congestion mark (as the grants of Homa: Montazeri et
+al., SIGCOMM 2018).
 Nodes forward a packet when all of it has arrived, so its time on each link is part of the delay.
 On slow links the queue holds seconds, and an answer behind it comes after its request was repeated:
 no more of it counts than the link sends in :data:`MOST_QUEUED_S`.

@@ -1,7 +1,7 @@
 """Shortest paths of a topology: those that the network forwards along, and that plans count on.
 
 Least delay first, then fewest links. Destinations behind paths of equal cost are dealt out over
-them in turn, the same way for whoever asks (D-mod-K routing: Zahavi, "D-Mod-K routing providing
+them in turn, the same way for all requesters (D-mod-K routing: Zahavi, "D-Mod-K routing providing
 non-blocking traffic for shift permutations on real life fat trees", 2010), so the uplinks of a fat
 tree share the load. Routes towards one node form a tree: requests for one name that go to one node
 meet on the way and never split again. Hosts forward nothing for others, however many links they

@@ -59,7 +59,7 @@ class Worker:
         collector: delivers the ends of the node's operations, of all groups.
         object_key: signs this rank's objects.
         groups: the groups of ranks that it is in.
-        asked_objects: reports the objects that the node is asked for.
+        asked_objects: reports the objects that other nodes request here.
         pools: the pools of blocks that it is a member of.
         pool_secret: of its job's own tenant of pools.
         trace: records the operations; ``None`` when the job is not traced.

@@ -29,7 +29,7 @@ class ControllerConnection:
     """Sends requests to the controller, again while it restarts: a request may arrive twice."""
 
     def __init__(self, socket: Path, patience_s: float) -> None:
-        """``patience_s``: how long to ask without an answer, unless a call says otherwise."""
+        """``patience_s``: how long to repeat a request, unless a call says otherwise."""
         self._client = ControllerClient(socket)
         self._patience_s = patience_s
         self._lock = threading.Lock()
@@ -72,7 +72,9 @@ class ControllerConnection:
         with self._lock:
             changed, self._is_away = self._is_away != is_away, is_away
         if changed and is_away:
-            _log.warning("the controller of this run does not answer; asking again until it does")
+            _log.warning(
+                "the controller of this run does not answer; requests are repeated until it does"
+            )
 
 
 class WorkerPools:

@@ -57,7 +57,7 @@ class Membership:
         number: distinguishes the group from others of that name, at the same time, before and after
             it.
         plans: plan by name prefix of its values, such as ``/j1/g0.inc``, as they are placed now.
-        algorithm: of its plans, as asked for.
+        algorithm: of its plans, as requested.
         made: :attr:`plans` as they were made for the whole network.
         load: what others used of the network then; all ranks are given the same.
         ready: this process answers for its names.

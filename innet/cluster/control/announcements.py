@@ -2,8 +2,8 @@
 
 A node announces all prefixes that its programs serve, at each change
 (:mod:`innet.node.announcer`). Every node gets a next hop towards each node that serves a prefix,
-with its distance as the cost, so that it asks the nearest first. An update has the changes since
-the node's last one, or all routes if that is not known.
+with its distance as the cost, so that Interests go to the nearest first. An update has
+the changes since the node's last one, or all routes if that is not known.
 """
 
 from __future__ import annotations

@@ -279,7 +279,7 @@ class ControllerDriver:
         self._carry_out()
 
     def _take_ended_processes(self) -> None:
-        """Before the next request: a successor may ask before the loop has seen the end."""
+        """Before the next request: a successor's request may precede the end in the loop."""
         for watch in list(self._watches.values()):
             if watch.process is not None and watch.process.has_ended():
                 self._on_process_ended(watch, "")

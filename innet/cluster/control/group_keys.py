@@ -43,7 +43,7 @@ class GroupKeys:
     def learn_switches(self, switches: Collection[str], *, anew: bool = False) -> Operation[None]:
         """Request the unknown sealing keys of switches.
 
-        A switch that does not answer gets no keys until it is asked again. ``anew``: other
+        A switch that does not answer gets no keys until the next request. ``anew``: other
         processes may have taken their places, with other keys.
         """
         if anew:

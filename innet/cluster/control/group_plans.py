@@ -30,7 +30,7 @@ class Group:
 
     Attributes:
         name: as users know it.
-        algorithm: as asked for; ``auto`` has several plans.
+        algorithm: as requested; ``auto`` has several plans.
         ranks: node of each rank.
         plans: by name prefix, such as ``/j1/g0.inc``, as made for the whole network.
         placed: the same plans where their sums are made now.

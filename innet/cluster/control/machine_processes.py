@@ -1,4 +1,4 @@
-"""Processes of another machine: the controller asks that machine's agent to watch and kill them.
+"""Processes of another machine: the controller has that machine's agent watch and kill them.
 
 This module has the requests, the controller's end (:class:`MachineProcesses`) and the agent's end
 (:class:`ProcessRequests`).

@@ -33,7 +33,7 @@ class _Pool:
 
     @property
     def weight(self) -> int:
-        """The largest that a member has asked for."""
+        """The largest that a member has requested."""
         return max(member.weight for member in self.members.values())
 
     @property

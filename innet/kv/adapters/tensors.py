@@ -19,7 +19,7 @@ _CODED: Final = {
 
 
 def coded_order(order: str, codec: CodecName | None) -> str:
-    """The order of dimensions in a layout, which tells blocks of each codec apart.
+    """The order of dimensions in a layout, which distinguishes blocks of each codec.
 
     >>> coded_order("vllm-bhnc", "fp8"), coded_order("vllm-bhnc", None)
     ('vllm-bhnc-fp8', 'vllm-bhnc')

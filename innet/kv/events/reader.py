@@ -7,7 +7,7 @@ import math
 from innet.kv.events.wire import AllCleared, Batch, Event
 
 _REMEMBERED = 10_000
-"""Batches whose times are kept: they tell duplicates from batches of a restarted publisher."""
+"""Batches whose times are kept: a restarted publisher's differ from those of duplicates."""
 
 
 class StreamReader:

@@ -43,7 +43,7 @@ _FULL_KIND: Final = "full_attention"
 
 
 def event_hash(block_hash: bytes) -> int:
-    """A block's hash in events: its last 64 bits, as vLLM publishes hashes unless told otherwise.
+    """A block's hash in events: its last 64 bits, as vLLM publishes hashes by default.
 
     >>> event_hash(bytes(24) + b"\\0" * 6 + b"\\1\\2")
     258

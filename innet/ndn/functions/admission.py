@@ -44,7 +44,7 @@ DEFAULT_INPUT_LIMITS = InputLimits()
 
 
 class CallRefused(Exception):
-    """There is no place for a call, or it lost its own to a newer one; its caller may ask again."""
+    """There is no place for a call, or it lost its own to a newer one; it may be repeated."""
 
 
 class Admission:

@@ -118,7 +118,7 @@ async def flow(
     back along the way of its Interest, and each other from the one before it.
 
     Args:
-        items: each the one argument of the first function; taken as they are asked for.
+        items: each the one argument of the first function; taken as they are requested.
         functions: names, the first one first.
         client: by default one of its own.
         window: items on their way at once, at most.
@@ -199,7 +199,7 @@ class _Flow:
             raise FunctionError(outcome.error)
 
     async def values(self, validator: Validator) -> AsyncIterator[Any]:
-        """Results in order, asked for in a window."""
+        """Results in order, requested in a window."""
         next_number = 0
         while True:
             while len(self._asked) < self._window:

@@ -228,9 +228,9 @@ class FlowPart:
     """A function's place in a chain.
 
     Attributes:
-        input_prefix: items are asked for as ``<input_prefix>/seq=<n>``.
+        input_prefix: items are requested as ``<input_prefix>/seq=<n>``.
         output_prefix: and given as ``<output_prefix>/seq=<n>``.
-        window: items that its consumer asks for at once, at most.
+        window: items that its consumer requests at once, at most.
         item_timeout_s: how long one item may take here.
     """
 

@@ -1,7 +1,7 @@
-"""Finds the latest version of an object: by RDR metadata, or by asking for any segment.
+"""Finds the latest version of an object: by RDR metadata, or by requesting any segment.
 
 Source of the metadata: the NDN project's "Realtime Data Retrieval (RDR)" protocol. The packet is
-below ``<object>/32=metadata`` and asked for with CanBePrefix and MustBeFresh; its Content begins
+below ``<object>/32=metadata`` and requested with CanBePrefix and MustBeFresh; its Content begins
 with the name of that version.
 """
 

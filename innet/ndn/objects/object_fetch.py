@@ -347,7 +347,7 @@ class ObjectFetch:
             self._window.on_congestion(sent)
             attempt += 1
             if clock() >= give_up_at_s:
-                raise InterestTimeout(f"{name} was asked for {attempt} times in vain")
+                raise InterestTimeout(f"{name} was not answered after {attempt} requests")
 
     async def _try_once(
         self, name: Name, timeout_s: float, transient: Collection[int]

@@ -208,7 +208,7 @@ class Publication:
         wire.check_size(await self._segment(0), self.versioned)
 
     async def answer(self, interest: ReceivedInterest) -> Answer:
-        """The packet that an Interest below ``name`` asks for; nothing if there is none."""
+        """The packet that an Interest below ``name`` requests; nothing if there is none."""
         name = without_digest(interest.name)
         below = name.parent()
         number = number_at(name, -1, ComponentType.SEGMENT)
@@ -317,7 +317,7 @@ async def publish(
         version: microseconds since 1970 by default. Later ones have to be larger.
         segment_bytes: content of a packet.
         manifest: sign once for the whole object, in manifests that list what belongs to it (they
-            are computed now); otherwise every segment is signed when it is asked for.
+            are computed now); otherwise every segment is signed when it is requested.
         signer: the client's by default.
         freshness_s: for how long caches may answer Interests for fresh Data.
 

@@ -164,7 +164,7 @@ class SyncProtocol:
         self._random = random
         self._updated_s: dict[Member, float] = {}
         self._behind: StateVector | None = None
-        self._deadline_s = now_s  # a new member asks for the group's state
+        self._deadline_s = now_s  # a new member requests the group's state
 
     @property
     def deadline_s(self) -> float:

@@ -132,7 +132,7 @@ class LinkPair:
         dropped_loss: packets that the link lost meanwhile.
         depths_bytes: of the queue, at the two moments.
         packets_out: Interests and Data that the node sent meanwhile.
-        passage: what arrived of what was sent; ``None`` when that cannot be told.
+        passage: what arrived of what was sent; ``None``: unknown.
         refused_sends: datagrams that the sender's kernel did not take meanwhile.
         malformed_in: malformed packets that the peer received from this link.
         invalid_in: packets with an invalid signature that the peer received from this link.
@@ -276,7 +276,7 @@ class Observation:
         )
 
     def _passage(self, link: Link, near: str, far: str) -> Passage | None:
-        """The latest one that two looks in a row tell."""
+        """The latest one that two looks in a row show."""
         return next(
             (
                 _passage_between(link, pairs[near], pairs[far], looks)

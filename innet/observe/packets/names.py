@@ -127,7 +127,7 @@ _FORMS: tuple[tuple[str, str], ...] = (
     ),
     (
         rf"{_KV}/request/(?P<member>[^/]+)/(?P<asker>[^/]+)/[0-9a-f]+/(?P<verb>[a-z]+)/.+",
-        "{asker} asks {member} to {verb} a block",
+        "{asker} requests {member} to {verb} a block",
     ),
     (rf"{_KV}{_BLOCK}/32=manifest{_SEG}", "manifest {seg} of a block of layers {a} to {b}"),
     (rf"{_KV}{_BLOCK}{_SEG}", "block of layers {a} to {b}, segment {seg}"),

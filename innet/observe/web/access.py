@@ -71,7 +71,7 @@ class Access:
 
     @property
     def cookie(self) -> str:
-        """The cookie's name: browsers do not tell the ports of a host apart."""
+        """The cookie's name: browsers do not distinguish the ports of a host."""
         return f"innet-{self.port}"
 
     def check(self, headers: Mapping[str, str]) -> None:

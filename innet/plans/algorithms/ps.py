@@ -43,7 +43,7 @@ def plan_parameter_server(
         else Placed(Interval.single(rank), host)
         for rank, host in enumerate(ranks)
     )
-    why = f"{node} is the parameter server: it asks every rank and adds."
+    why = f"{node} is the parameter server: it requests all contributions and adds them."
     if sums:
         hosts = counted(len({rule.node for rule in sums}), "other host")
         why += f" The contributions of {hosts} are added there first."

@@ -116,7 +116,7 @@ class PolicyValidator:
             SecurityError: there is no anchor, or the policy does not accept one.
         """
         if not anchors:
-            raise SecurityError("a policy needs an anchor: give the certificate that is believed")
+            raise SecurityError("a policy needs an anchor: give the certificate that is trusted")
         for anchor in anchors:
             _require_anchor(policy, anchor)
         self._policy = policy
@@ -172,7 +172,7 @@ class PolicyValidator:
             reason = f"{data.name} has a wrong signature: it is not {locator}'s"
             return Verdict(False, reason, decision, chain)
         if why := self._why_over(chain):
-            return Verdict(False, f"{data.name} is not believed: {why}", decision, chain)
+            return Verdict(False, f"{data.name} is not trusted: {why}", decision, chain)
         return Verdict(True, decision.reason, decision, chain)
 
     async def _believe(self, locator: Name, above: tuple[Name, ...]) -> tuple[Certificate, ...]:
@@ -225,7 +225,7 @@ class PolicyValidator:
     ) -> tuple[Certificate, ...]:
         verdict = await self._judge(certificate.data, above)
         if not verdict.is_valid:
-            reason = f"certificate {certificate.name} is not believed: {verdict.reason}"
+            reason = f"certificate {certificate.name} is not trusted: {verdict.reason}"
             chain = (certificate, *verdict.chain)
             raise PacketRefused(Verdict(False, reason, verdict.decision, chain))
         if self._asks_for_revocations:

@@ -201,7 +201,7 @@ async def test_an_unexpired_anchor_of_a_key_is_used_among_several(lab: Lab) -> N
 async def test_a_certificate_by_another_issuer_is_refused(lab: Lab) -> None:
     stranger = PrivateKey.generate()
     lab.certificate = lab.certify("/lab/alice/KEY/1", key=stranger)
-    assert "is not believed" in await refusal(lab, lab.file())
+    assert "is not trusted" in await refusal(lab, lab.file())
     lab.certificate = lab.certify(
         "/lab/alice/KEY/1", key=lab.alice, locator=name_of("/lab/alice/KEY/1")
     )

@@ -53,7 +53,7 @@ class CacheGroup:
         return "state" if self.has_states else str(self.spec.dtype).removeprefix("torch.")
 
     def order(self, order: str, *, is_only: bool) -> str:
-        """The order of dimensions in the layout: it tells groups apart.
+        """The order of dimensions in the layout: it distinguishes groups.
 
         Args:
             order: of all groups.

@@ -109,7 +109,7 @@ class LossyLink:
 
     @staticmethod
     def is_undecided(seen: Observation) -> bool:
-        """Whether packets are missing or repeated that are lost or late: a longer look tells."""
+        """Whether packets are missing or repeated that are lost or late: a longer look shows it."""
         passages = [link.passage for link in seen.links() if LossyLink._lossy(link) is None]
         return any(
             passage is not None and passage.missing > _MISSING_SHARE * passage.sent
