@@ -5,6 +5,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
@@ -62,7 +63,7 @@ void keep_objects(NodeHandle& self, const wire::Name& requests, const wire::Name
 }
 
 // Deferred: the node runs these with its next event, without a wake-up of its own.
-void adopt_objects(NodeHandle& self, const std::vector<std::string>& objects) {
+void adopt_objects(NodeHandle& self, const std::vector<std::string_view>& objects) {
     self.post_deferred_or_throw([names = names_from_uris(objects)](Engine& engine) {
         engine.endpoint.adopt_objects(names);
     });

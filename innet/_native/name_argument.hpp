@@ -11,6 +11,8 @@ namespace innet::bindings {
 
 /// Throws ValueError (in Python) when `uri` is malformed.
 wire::Name name_from_uri(std::string_view uri);
-std::vector<wire::Name> names_from_uris(const std::vector<std::string>& uris);
+/// The same of several; what a name shares with the one before is not parsed again, except its last
+/// component.
+std::vector<wire::Name> names_from_uris(const std::vector<std::string_view>& uris);
 
 }  // namespace innet::bindings

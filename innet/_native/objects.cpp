@@ -5,6 +5,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
 #include <memory>
@@ -60,24 +61,40 @@ OperationId publish_object(NodeHandle& self, const wire::Name& name, ReadableByt
                       });
 }
 
+/// A memory view, which takes less time than an array of nanobind.
+std::pair<nb::object, std::span<const std::uint8_t>> viewed(nb::handle bytes) {
+    auto view = nb::steal(PyMemoryView_FromObject(bytes.ptr()));
+    if (!view.is_valid()) throw nb::python_error();
+    const Py_buffer& buffer = *PyMemoryView_GET_BUFFER(view.ptr());
+    if (buffer.itemsize != 1 || PyBuffer_IsContiguous(&buffer, 'C') == 0) {
+        throw nb::type_error("expected contiguous bytes");
+    }
+    return {std::move(view),
+            {static_cast<const std::uint8_t*>(buffer.buf), static_cast<std::size_t>(buffer.len)}};
+}
+
 std::pair<OperationId, std::vector<ObjectBuffer>> publish_objects(
-    NodeHandle& self, const std::vector<std::string>& names, const std::vector<ReadableBytes>& data,
-    const SigningKey& key, std::size_t max_packet_bytes, bool draft) {
+    NodeHandle& self, const std::vector<std::string_view>& names,
+    const std::vector<nb::object>& data, const SigningKey& key, std::size_t max_packet_bytes,
+    bool draft) {
     if (names.empty() || names.size() != data.size()) {
         throw nb::value_error("expected as many names as data, and at least one");
     }
     std::vector<ObjectSpec> specs;
     std::vector<ObjectBuffer> roots;
     std::vector<nb::object> owners;
-    for (const wire::Name& name : names_from_uris(names)) {
-        const ReadableBytes& bytes = data[specs.size()];
+    specs.reserve(names.size());
+    roots.reserve(names.size());
+    owners.reserve(names.size());
+    for (wire::Name& name : names_from_uris(names)) {
+        auto [owner, bytes] = viewed(data[specs.size()]);
         const auto memory = std::make_shared<ObjectMemory>();
         memory->claim();
-        specs.push_back({name, {bytes.data(), bytes.size()}, max_packet_bytes});
+        specs.push_back({std::move(name), bytes, max_packet_bytes});
         specs.back().root_into = memory;
         specs.back().draft = draft;
-        owners.push_back(nb::cast(bytes));
-        specs.back().lent = self.lend(owners.back());
+        specs.back().lent = self.lend(owner);
+        owners.push_back(std::move(owner));
         roots.push_back({memory, nb::none()});
     }
     const OperationId id = self.begin(
@@ -138,13 +155,15 @@ OperationId fetch_object(NodeHandle& self, const wire::Name& name, const wire::N
 }
 
 std::pair<OperationId, std::vector<ObjectBuffer>> fetch_objects(
-    NodeHandle& self, const std::vector<std::string>& names, const wire::Name& hint,
+    NodeHandle& self, const std::vector<std::string_view>& names, const wire::Name& hint,
     const wire::Name& signer, double timeout_s, bool root_only, bool to_neighbour,
-    const std::vector<std::string>& attached, std::size_t max_request_bytes) {
+    const std::vector<std::string_view>& attached, std::size_t max_request_bytes) {
     if (names.empty()) throw nb::value_error("expected at least one name");
     const auto attached_names = names_from_uris(attached);
     std::vector<ObjectFetchSpec> specs;
     std::vector<ObjectBuffer> buffers;
+    specs.reserve(names.size());
+    buffers.reserve(names.size());
     for (wire::Name& name : names_from_uris(names)) {
         const auto memory = std::make_shared<ObjectMemory>();
         memory->claim();
@@ -217,7 +236,7 @@ void bind_offered_objects_of(nb::class_<NodeHandle>& node) {
             "Drops a published or expected object; pending Interests for it are refused at once.")
         .def(
             "withdraw_objects_deferred",
-            [](NodeHandle& self, const std::vector<std::string>& objects) {
+            [](NodeHandle& self, const std::vector<std::string_view>& objects) {
                 self.post_deferred_or_throw([names = names_from_uris(objects)](Engine& engine) {
                     for (const wire::Name& name : names) engine.endpoint.withdraw_object(name);
                 });

@@ -123,6 +123,34 @@ def test_of_fetches_together_each_has_an_end_of_its_own(run, tenant):
     run(program)
 
 
+def test_objects_of_any_names_are_published_together(sim, run, tenant):
+    below = ("a/1", "a/2", "b/2", "b/seq=3", "b/%41", "b/4", "seq=3/4", "4", "5", "b/..%2E.")
+    names = [f"{tenant.prefix}/{each}" for each in below]
+
+    async def program(networks: Networks) -> None:
+        parts = [contents(number, 100) for number in range(len(names))]
+        published = await networks["h0"].publish_together(names, parts)
+        node = sim.host("h0").node
+        assert [node.object_root(_core.Name(name)) for name in names] == [
+            block.root for block in published
+        ]
+        networks["h0"].end_serving(names)
+        assert not any(node.object_root(_core.Name(name)) for name in names)
+
+    run(program)
+
+
+@pytest.mark.parametrize("wrong", [contents()[::2], contents().astype(np.int16), "text"])
+def test_only_contiguous_bytes_are_published(sim, run, tenant, wrong):
+    async def program(_: Networks) -> None:
+        with pytest.raises(TypeError):
+            sim.host("h0").node.publish_objects(
+                [block_name(tenant)], [wrong], tenant.signing_key(), 1000
+            )
+
+    run(program)
+
+
 @pytest.mark.parametrize("mtu_bytes", [1500, 9000, 40_000, 65_000])
 def test_a_block_fills_the_packets_that_links_have_room_for(mtu_bytes):
     size = 500_000
