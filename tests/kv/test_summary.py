@@ -122,5 +122,5 @@ async def test_a_request_that_is_cancelled_loses_no_changes() -> None:
 )
 def test_damaged_summaries_are_refused(words: list[int]) -> None:
     known = Version(5, np.array([4, 6], "<u4"))
-    with pytest.raises(KVError, match="ask for the whole one"):
+    with pytest.raises(KVError, match="request the whole one"):
         read_answer(np.array(words, "<u4").view(np.uint8), known)

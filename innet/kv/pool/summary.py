@@ -133,13 +133,13 @@ def read_answer(answer: Contents, known: Version) -> Version:
         KVError: the answer is no summary, or changes another version.
     """
     if answer.nbytes < 4 * _HEAD or answer.nbytes % 4:
-        raise KVError(f"a summary of {answer.nbytes} bytes is incomplete: ask for the whole one")
+        raise KVError(f"a summary of {answer.nbytes} bytes is incomplete: request the whole one")
     numbers = answer.view("<u4")
     number, base, count = (int(each) for each in numbers[:_HEAD])
     change = _Change(number, numbers[_HEAD : _HEAD + count], numbers[_HEAD + count :])
     if base not in (0, known.number) or len(change.gone) < count:
         raise KVError(
-            f"a summary changes version {base}, not {known.number}: ask for the whole one"
+            f"a summary changes version {base}, not {known.number}: request the whole one"
         )
     return _changed(known if base else NO_VERSION, change)
 
