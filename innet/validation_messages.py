@@ -1,4 +1,4 @@
-"""Error messages for values that a schema refuses: place, expected and found value.
+"""Messages for values that a schema refuses (place, expected and found value), and strict models.
 
 Files, settings and command lines all take their messages for pydantic's findings from here.
 """
@@ -8,10 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
 from innet.quantities import shown
+
+
+class StrictModel(BaseModel):
+    """The base of frozen models: an unknown key is an error, and errors show no values."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
 
 _EXPECTED: Final[Mapping[str, Callable[[dict[str, Any]], str]]] = {
     "string_type": lambda _: "text (put it in quotes if it looks like a number)",

@@ -18,13 +18,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from innet.cluster.emulation.runs import RunRecord, find_run
 from innet.cluster.requests import Ahead, parsed_document
 from innet.cluster.session_client import SESSION_SOCKET_NAME
 from innet.errors import ControlError, EmulationError, HostTaken
 from innet.node.requests import ControlRequest
+from innet.validation_messages import StrictModel
 from innet.worker import close_worker
 from innet.worker.context import Worker
 from innet.worker.current import end_control, fail_worker, replace_worker
@@ -46,11 +47,7 @@ OnLost = Callable[[], None]
 """Is called when the network of an attached process ends."""
 
 
-class _Message(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
-
-
-class AttachRequest(_Message):
+class AttachRequest(StrictModel):
     """Parameters of ``attach``: a rank of a job. The reply comes when the rank has left.
 
     Attributes:
@@ -69,7 +66,7 @@ class AttachRequest(_Message):
     )
 
 
-class AttachReply(_Message):
+class AttachReply(StrictModel):
     """The node of a rank, ahead of the reply to ``attach``.
 
     Attributes:

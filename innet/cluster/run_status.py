@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from innet.cluster.emulation.kernel_network import LinkStatus
 from innet.cluster.emulation.runs import RunRecord
@@ -16,6 +16,7 @@ from innet.cluster.session_client import read_counters
 from innet.errors import ControlError, EmulationError
 from innet.node.controller_client import CONTROLLER_SOCKET_NAME, ControllerClient
 from innet.security.keys import CERTIFICATES_SUFFIX, load_packets
+from innet.validation_messages import StrictModel
 
 if TYPE_CHECKING:
     from innet.security.trust.certificate import Certificate
@@ -27,7 +28,7 @@ ANSWER_TIMEOUT_S = 3.0
 _PLANS_TIMEOUT_S = 5.0
 
 
-class RunStatus(BaseModel):
+class RunStatus(StrictModel):
     """A run at one moment.
 
     Attributes:
@@ -41,8 +42,6 @@ class RunStatus(BaseModel):
         kernel_links: in netns mode.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     run: RunRecord
     stale: bool
     nodes: dict[str, dict[str, Any]]
@@ -55,14 +54,12 @@ class RunStatus(BaseModel):
     """The monotonic times between which each node read its counters."""
 
 
-class Overview(BaseModel):
+class Overview(StrictModel):
     """The controller's view of jobs, groups of ranks and pools of blocks."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    jobs: list[dict[str, Any]] = []
-    groups: list[dict[str, Any]] = []
-    pools: list[dict[str, Any]] = []
+    jobs: list[dict[str, Any]] = Field(default_factory=list)
+    groups: list[dict[str, Any]] = Field(default_factory=list)
+    pools: list[dict[str, Any]] = Field(default_factory=list)
 
 
 class RunReader:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import Field, TypeAdapter
 
 from innet.cluster.emulation.kernel_network import LinkStatus
 from innet.cluster.emulation.processes import SupervisedProcess
@@ -22,6 +22,7 @@ from innet.cluster.emulation.termination import TerminationSignals
 from innet.cluster.requests import RequestClient
 from innet.errors import ControlError, EmulationError, NoAnswer
 from innet.telemetry.logs.output import OutputSink
+from innet.validation_messages import StrictModel
 from innet.worker.job_file import OnDeath
 
 SESSION_SOCKET_NAME = "session.sock"
@@ -109,25 +110,21 @@ class WorkerOptions:
     on_given_up: Annotated[OnGivenUp | None, Field(exclude=True)] = None
 
 
-class _Message(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
-
-
-class JobRequest(_Message):
+class JobRequest(StrictModel):
     """Parameters of ``run_job``: a command for the hosts."""
 
     argv: tuple[str, ...] = Field(min_length=1)
     options: WorkerOptions
 
 
-class OutputLine(_Message):
+class OutputLine(StrictModel):
     """A line that a worker printed, ahead of the reply."""
 
     label: str
     text: str
 
 
-class JobEnd(_Message):
+class JobEnd(StrictModel):
     """Result of ``run_job``."""
 
     exit_code: int

@@ -14,18 +14,17 @@ import traceback
 from collections.abc import Callable
 from typing import Any, Literal, Protocol, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from innet.errors import EmulationError
+from innet.validation_messages import StrictModel
 
 LINE_BYTES = 1 << 30
 """Largest message: all requests of a replay are one line."""
 
 
-class LineMessage(BaseModel):
+class LineMessage(StrictModel):
     """A message that is sent as one line. Unknown fields are refused."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     def line(self) -> bytes:
         """The message as it is sent."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from innet.errors import EmulationError
+from innet.validation_messages import StrictModel
 
 if TYPE_CHECKING:  # a switch starts without topologies
     from innet.topology import Link
@@ -35,11 +36,7 @@ IPV6_UDP_HEADER_BYTES = 48
 """Bytes of the IPv6 and UDP headers, without extension headers."""
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class LinkShape(_Model):
+class LinkShape(StrictModel):
     """The work of the emulator's own link model on one egress; the kernel does the rest.
 
     In ``local`` mode this is the whole link. In ``netns`` mode the kernel limits the rate and
@@ -85,7 +82,7 @@ class LinkShape(_Model):
         return self.rate_bps is not None or bool(self.delay_s or self.loss) or self.impaired
 
 
-class UdpChannel(_Model):
+class UdpChannel(StrictModel):
     """A UDP socket, bound to the local address and connected to the peer, that the node opens."""
 
     local_address: str
@@ -99,7 +96,7 @@ class UdpChannel(_Model):
         return ()
 
 
-class SocketChannel(_Model):
+class SocketChannel(StrictModel):
     """A datagram socket that the launcher or the machine's agent has connected to the other end.
 
     One of a pair of Unix sockets, which have no addresses, or a UDP socket between two machines.
@@ -114,7 +111,7 @@ class SocketChannel(_Model):
         return (self.fd,)
 
 
-class SharedMemoryChannel(_Model):
+class SharedMemoryChannel(StrictModel):
     """Memory that the processes at both ends of a link share; all descriptors are inherited."""
 
     name: str = Field(description="the memory's, by which its descriptor is recognised")
@@ -132,7 +129,7 @@ class SharedMemoryChannel(_Model):
 Channel = UdpChannel | SocketChannel | SharedMemoryChannel
 
 
-class FaceConfig(_Model):
+class FaceConfig(StrictModel):
     """One end of a link."""
 
     peer: str = Field(description="name of the neighbouring node")
@@ -147,14 +144,14 @@ class FaceConfig(_Model):
     shape: LinkShape
 
 
-class RouteConfig(_Model):
+class RouteConfig(StrictModel):
     """The next hop towards one other node, whose name prefix is ``/n/<node>``."""
 
     node: str
     face: int = Field(ge=0, description="index into NodeConfig.faces")
 
 
-class NodeConfig(_Model):
+class NodeConfig(StrictModel):
     """Everything that a node process needs to know to start."""
 
     run_id: str

@@ -12,11 +12,12 @@ from collections.abc import Mapping, Sequence
 
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from innet._native import _core
 from innet.security.keys import SHARED_KEY_BYTES, Key, node_certificate_name
 from innet.settings import Signature
+from innet.validation_messages import StrictModel
 
 
 def epoch_name(prefixes: Sequence[str], number: int) -> str:
@@ -45,15 +46,13 @@ def object_rights(prefixes: Sequence[str], members: Sequence[str]) -> dict[str, 
     }
 
 
-class JobSecret(BaseModel):
+class JobSecret(StrictModel):
     """The secret from which the keys of a job's groups are derived, of launcher and controller.
 
     Attributes:
         signature: of the segments: ``gmac`` or ``hmac``.
         secret: 32 bytes, hexadecimal.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     signature: Signature
     secret: str = Field(repr=False)
@@ -76,7 +75,7 @@ class JobSecret(BaseModel):
         return Key(signature=self.signature, name=name, secret=derived.hex())
 
 
-class GroupCredentials(BaseModel):
+class GroupCredentials(StrictModel):
     """The keys with which a node signs a group's packets, and those that it accepts there.
 
     Attributes:
@@ -88,8 +87,6 @@ class GroupCredentials(BaseModel):
         names: by key, the prefixes of the names that it vouches for; ``None``: each key vouches for
             all names of the group.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     prefixes: tuple[str, ...]
     key: Key | None
@@ -110,7 +107,7 @@ class GroupCredentials(BaseModel):
         return None if self.names is None else self.names.get(key.name, ())
 
 
-class GroupKeySource(BaseModel):
+class GroupKeySource(StrictModel):
     """The source of credentials for a job's groups: the controller has it, and no node.
 
     Attributes:
@@ -120,8 +117,6 @@ class GroupKeySource(BaseModel):
         policy: who of them may sign what, in the LightVerSec language; ``None``: each all names of
             its groups.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     secret: JobSecret | None
     hosts: Mapping[str, Key]

@@ -15,12 +15,13 @@ from typing import Self
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from innet._native import _core
 from innet.errors import SecurityError
 from innet.private_files import write_private
 from innet.settings import Signature
+from innet.validation_messages import StrictModel
 
 KEYS_VARIABLE = "INNET_KEYS"
 """Environment variable with the path of the node's key file."""
@@ -30,7 +31,7 @@ SHARED_KEY_BYTES = {"gmac": 16, "hmac": 32}
 """Size of the keys that several nodes share, by signature."""
 
 
-class Key(BaseModel):
+class Key(StrictModel):
     """A named key.
 
     Attributes:
@@ -39,8 +40,6 @@ class Key(BaseModel):
         secret: hexadecimal: the shared secret, private seed or public key.
         not_after: until when it verifies, in seconds since 1970; ``None``: for ever.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     signature: Signature
     name: str
@@ -76,7 +75,7 @@ class Key(BaseModel):
         )
 
 
-class NodeKeys(BaseModel):
+class NodeKeys(StrictModel):
     """The keys with which one node signs, and those it trusts.
 
     Attributes:
@@ -90,8 +89,6 @@ class NodeKeys(BaseModel):
         commands_by: certificates (packets, hexadecimal) of the keys whose NDN management commands
             it accepts; empty: any command of a local program.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     signing: Key
     objects: Key
@@ -142,15 +139,13 @@ class NodeKeys(BaseModel):
             ) from error
 
 
-class JobTrust(BaseModel):
+class JobTrust(StrictModel):
     """The keys of a job that a switch needs before any of the job's groups exists.
 
     Attributes:
         signing: for the job's sums; ``None``: the switch's own key signs them.
         trusted: whose signatures are taken for the job's names, and for no others.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     signing: Key | None
     trusted: tuple[Key, ...]

@@ -9,10 +9,10 @@ from __future__ import annotations
 import time
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from innet.security.keys import OperatorKey, is_signed_by
-from innet.validation_messages import first_message
+from innet.validation_messages import StrictModel, first_message
 
 MAX_AGE_S = 30.0
 """A command that was issued longer ago, or further in the future, is stale."""
@@ -22,24 +22,20 @@ _CONTEXT = b"innet command v1\0"
 Reason = Literal["malformed", "unsigned", "bad_signature", "misaddressed", "stale", "replayed"]
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class SetInterval(_Model):
+class SetInterval(StrictModel):
     """Change the interval between two publications of counters."""
 
     kind: Literal["set_interval"] = "set_interval"
     interval_s: float = Field(ge=0.1, le=3600)
 
 
-class DumpState(_Model):
+class DumpState(StrictModel):
     """Reply with the status that the node answers on its control socket."""
 
     kind: Literal["dump_state"] = "dump_state"
 
 
-class DropCache(_Model):
+class DropCache(StrictModel):
     """Empty the content store."""
 
     kind: Literal["drop_cache"] = "drop_cache"
@@ -48,7 +44,7 @@ class DropCache(_Model):
 Command = Annotated[SetInterval | DumpState | DropCache, Field(discriminator="kind")]
 
 
-class Order(_Model):
+class Order(StrictModel):
     """A command with its addressee: the signed body."""
 
     run: str
@@ -58,7 +54,7 @@ class Order(_Model):
     command: Command
 
 
-class SignedOrder(_Model):
+class SignedOrder(StrictModel):
     """The published form: the body as it was signed, and its signature in hexadecimal."""
 
     body: str

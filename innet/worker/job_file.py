@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from innet.errors import EmulationError
 from innet.plans import ProcessorCosts, SegmentRoom
 from innet.plans.segment_room import aligned
+from innet.validation_messages import StrictModel
 
 JOB_VARIABLE = "INNET_JOB"
 """Environment variable with the path of the job file."""
@@ -37,10 +38,8 @@ OnDeath = Literal["abort", "shrink", "wait"]
 """The policy of a group for the death of a rank's process: see docs/faults.md."""
 
 
-class JobFile(BaseModel):
+class JobFile(StrictModel):
     """A job: which nodes hold its ranks, over which network."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     name: str
     """The job's name as prefix of its names, and in records and events: ``train.1``."""

@@ -14,12 +14,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from innet.cluster.control.processes import LocalProcess, OnEnded
 from innet.cluster.emulation.runs import ProcessIdentity
 from innet.cluster.requests import ClientConnection, RequestClient
 from innet.errors import ControlError, NoAnswer
+from innet.validation_messages import StrictModel
 
 _ANSWER_TIMEOUT_S = 10.0
 _KILL_TIMEOUT_S = 2.0
@@ -29,11 +30,7 @@ _OPEN_PAUSE_S = 0.5
 _log = logging.getLogger(__name__)
 
 
-class _Message(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class WatchRequest(_Message):
+class WatchRequest(StrictModel):
     """``watch``: follow a process of the agent's machine.
 
     The agent first sends :class:`Watching`, and replies when the process has ended. A client that
@@ -48,7 +45,7 @@ class WatchRequest(_Message):
     others: tuple[ProcessIdentity, ...] = ()
 
 
-class Watching(_Message):
+class Watching(StrictModel):
     """The agent holds the process.
 
     Attributes:
@@ -61,7 +58,7 @@ class Watching(_Message):
     ended: tuple[ProcessIdentity, ...]
 
 
-class KillRequest(_Message):
+class KillRequest(StrictModel):
     """``kill``: kill a process of the agent's machine, if it still runs."""
 
     identity: ProcessIdentity

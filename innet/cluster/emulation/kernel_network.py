@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from pydantic import BaseModel, ConfigDict
-
 from innet.errors import EmulationError
+from innet.validation_messages import StrictModel
 
 if TYPE_CHECKING:
     from innet.topology import Link
@@ -34,10 +33,8 @@ _MAX_FIELD = (1 << 32) - 1
 _TICK_S = 64e-9
 
 
-class TokenBucket(BaseModel):
+class TokenBucket(StrictModel):
     """Parameters of a ``tbf`` queueing discipline."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     rate_bytes_per_s: int
     burst_bytes: int
@@ -110,13 +107,11 @@ class LinkDirection(NamedTuple):
         return f"{self.node}:{self.port}->{self.peer}:{self.peer_port}"
 
 
-class KernelCounters(BaseModel):
+class KernelCounters(StrictModel):
     """Counters of one direction of a link since the launch.
 
     Bytes are those of Ethernet frames: a UDP payload and 42 bytes of headers.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     bytes: int
     """Bytes that left the queue onto the link."""
@@ -129,20 +124,14 @@ class KernelCounters(BaseModel):
     """Whether the interface of the sender is up and has a carrier at this moment."""
 
 
-class LinkStatus(BaseModel):
+class LinkStatus(StrictModel):
     """The kernel's counters of one direction of a link."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     link: LinkDirection
     counters: KernelCounters
 
 
-class _Spec(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class InterfaceSpec(_Spec):
+class InterfaceSpec(StrictModel):
     """One end of a veth pair."""
 
     node: str
@@ -152,7 +141,7 @@ class InterfaceSpec(_Spec):
     """IPv4 address, one half of a /31."""
 
 
-class VethSpec(_Spec):
+class VethSpec(StrictModel):
     """A link: a veth pair between two namespaces."""
 
     a: InterfaceSpec
@@ -162,7 +151,7 @@ class VethSpec(_Spec):
     """Put on each end; ``None`` for a link as fast as the machine goes."""
 
 
-class IpRoute(_Spec):
+class IpRoute(StrictModel):
     """The way from a node to the stable addresses of hosts."""
 
     destination: str
@@ -171,7 +160,7 @@ class IpRoute(_Spec):
     interface: str
 
 
-class NamespaceSpec(_Spec):
+class NamespaceSpec(StrictModel):
     """One node."""
 
     node: str
@@ -182,7 +171,7 @@ class NamespaceSpec(_Spec):
     routes: tuple[IpRoute, ...]
 
 
-class KernelNetwork(_Spec):
+class KernelNetwork(StrictModel):
     """A whole network."""
 
     namespaces: tuple[NamespaceSpec, ...]

@@ -26,16 +26,15 @@ from innet.errors import EmulationError
 from innet.machine import read_kernel_file
 from innet.node.node_config import REGISTRY_VARIABLE, RUN_ID_VARIABLE, Mode
 from innet.settings import SETTINGS_NAME, Settings
+from innet.validation_messages import StrictModel
 
 _STATE_FIELD = 0
 _PARENT_FIELD = 1
 _START_FIELD = 19  # proc(5): field 22, counted from the state, which is field 3
 
 
-class ProcessIdentity(BaseModel):
+class ProcessIdentity(StrictModel):
     """A pid together with its process's start time, which no later owner of the pid shares."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     pid: int
     start_ticks: int
@@ -115,15 +114,13 @@ _LAUNCHER_GRACE_S = 20.0
 _STRAY_GRACE_S = 1.0
 
 
-class RecordedProcess(BaseModel):
+class RecordedProcess(StrictModel):
     """A process that runs on a node, or holds a part of the network.
 
     Attributes:
         attached: it attached itself to the node, and is another launcher's to end.
         machine: that it runs on and whose agent ends it; ``None``: the launcher's.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     label: str
     node: str | None

@@ -17,12 +17,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Final
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from innet._native import _core
 from innet.machine import cache_folder, processor_name
 from innet.security.keys import SHARED_KEY_BYTES, Key
 from innet.settings import Signature
+from innet.validation_messages import StrictModel
 
 _SMALL_BYTES: Final = 64
 _LARGE_BYTES: Final = 8000
@@ -35,19 +36,15 @@ _log = logging.getLogger(__name__)
 _Seconds = Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
 
 
-class SignatureSpeed(BaseModel):
+class SignatureSpeed(StrictModel):
     """Seconds for signing or verifying a packet, and for each byte of it."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     packet_s: _Seconds
     byte_s: _Seconds
 
 
-class MachineSpeed(BaseModel):
+class MachineSpeed(StrictModel):
     """Seconds that the work of nodes takes on this machine, with warm caches and no waiting."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     forwarded_s: _Seconds = Field(description="a node passes a segment on: Interest and Data")
     copied_byte_s: _Seconds

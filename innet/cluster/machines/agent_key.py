@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any, Self
 
 import zmq
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from innet.cluster.machines.token_file import CurveKey
 from innet.errors import SecurityError
 from innet.private_files import read_private
 from innet.topology.names import NodeName
-from innet.validation_messages import first_message
+from innet.validation_messages import StrictModel, first_message
 
 _WHAT = "the key of a machine"
 _OTHER_FOLDER = "Copy the token file to a folder of yours that can be written"
@@ -32,10 +32,8 @@ _UNNAMED = "joining-"
 _log = logging.getLogger(__name__)
 
 
-class KeyPair(BaseModel):
+class KeyPair(StrictModel):
     """A CURVE key pair in Z85."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     public_key: CurveKey
     secret_key: CurveKey

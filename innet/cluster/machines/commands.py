@@ -10,9 +10,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, Field
 
 from innet.cluster.emulation.machine_fabric import SocketName
+from innet.validation_messages import StrictModel
 
 
 def agent_socket_name(machine: str) -> str:
@@ -20,11 +21,7 @@ def agent_socket_name(machine: str) -> str:
     return f"{machine}.agent"
 
 
-class _Message(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
-
-
-class OpenRequest(_Message):
+class OpenRequest(StrictModel):
     """``open``: make the links of the machine's nodes.
 
     Attributes:
@@ -37,7 +34,7 @@ class OpenRequest(_Message):
     shared_memory: bool
 
 
-class OpenReply(_Message):
+class OpenReply(StrictModel):
     """The facts of a machine that the launcher needs.
 
     Attributes:
@@ -55,7 +52,7 @@ class OpenReply(_Message):
     processors: int
 
 
-class ConnectRequest(_Message):
+class ConnectRequest(StrictModel):
     """``connect``: connect links to their other ends; the reply is a :class:`ConnectReply`.
 
     Attributes:
@@ -67,13 +64,13 @@ class ConnectRequest(_Message):
     probes: bool = True
 
 
-class ConnectReply(_Message):
+class ConnectReply(StrictModel):
     """The largest datagram that arrived over each link; 0: none arrived. Empty without probes."""
 
-    received_bytes: dict[int, int] = {}
+    received_bytes: dict[int, int] = Field(default_factory=dict)
 
 
-class ConfigureRequest(_Message):
+class ConfigureRequest(StrictModel):
     """``configure``: write the nodes' configurations; then processes can start.
 
     Attributes:
@@ -83,20 +80,20 @@ class ConfigureRequest(_Message):
     datagram_bytes: dict[int, int]
 
 
-class RunFile(_Message):
+class RunFile(StrictModel):
     """A file of the run directory, which only the user can read."""
 
     name: str
     content: str
 
 
-class WriteRequest(_Message):
+class WriteRequest(StrictModel):
     """``write``: write files into the machine's run directory."""
 
     files: tuple[RunFile, ...]
 
 
-class StartRequest(_Message):
+class StartRequest(StrictModel):
     """``start``: start a process, and follow it until it has ended.
 
     Before its reply, the agent sends a :class:`Started`, and a :class:`Line` for each line that the
@@ -115,26 +112,26 @@ class StartRequest(_Message):
     directory: Path | None = None
 
 
-class Started(_Message):
+class Started(StrictModel):
     """The process runs."""
 
     pid: int
     start_ticks: int
 
 
-class Line(_Message):
+class Line(StrictModel):
     """A line that the process printed."""
 
     line: str
 
 
-class StartReply(_Message):
+class StartReply(StrictModel):
     """How the process ended."""
 
     returncode: int
 
 
-class SignalRequest(_Message):
+class SignalRequest(StrictModel):
     """``signal``: signal a process that ``start`` has started, if it runs."""
 
     label: str

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from innet.cluster.machines.agent_key import KeyPair
 from innet.cluster.machines.token_file import (
@@ -24,7 +24,7 @@ from innet.cluster.machines.token_file import (
 from innet.errors import SecurityError
 from innet.private_files import read_private
 from innet.topology.names import NodeName
-from innet.validation_messages import first_message
+from innet.validation_messages import StrictModel, first_message
 
 _FORMAT: Final = 1
 _MAX_BYTES: Final = 4 << 20
@@ -32,7 +32,7 @@ _SECRET_BYTES: Final = 16
 _WHAT: Final = "the launcher's key"
 
 
-class MachineCredential(BaseModel):
+class MachineCredential(StrictModel):
     """How a machine proves which one it is.
 
     Attributes:
@@ -41,8 +41,6 @@ class MachineCredential(BaseModel):
         bound_from: address of the agent that first used the secret.
         is_name_given: that agent had no name of its own.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     secret: Annotated[str, Field(min_length=16, max_length=64, repr=False)]
     key: CurveKey | None = None
@@ -55,7 +53,7 @@ class MachineCredential(BaseModel):
         return cls(secret=secrets.token_urlsafe(_SECRET_BYTES))
 
 
-class LauncherIdentity(BaseModel):
+class LauncherIdentity(StrictModel):
     """A launcher's keys and those of its machines; as JSON, the content of its file.
 
     Attributes:
@@ -64,8 +62,6 @@ class LauncherIdentity(BaseModel):
         pair: its key pair.
         machines: by name.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     format: Literal[1] = _FORMAT
     network: NodeName

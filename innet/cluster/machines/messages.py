@@ -23,6 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from innet.cluster.machines.token_file import MAX_MACHINES
 from innet.topology.names import NodeName
+from innet.validation_messages import StrictModel
 
 JOIN_FORMAT: Final = 1
 MAX_MESSAGE_BYTES: Final = 1 << 18
@@ -83,10 +84,8 @@ class JoinRequest(BaseModel):
     received: Annotated[int, Field(ge=0, lt=1 << 64)] = 0
 
 
-class Heartbeats(BaseModel):
+class Heartbeats(StrictModel):
     """The interval of heartbeats, and the silence after which the other end counts as lost."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     interval_s: Annotated[float, Field(gt=0, le=3600)] = 1.0
     timeout_s: Annotated[float, Field(gt=0, le=86400)] = 5.0

@@ -12,14 +12,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from innet.cluster.machines.addresses import Address
 from innet.errors import SecurityError
 from innet.private_files import read_private, write_private
 from innet.suggestions import did_you_mean
 from innet.topology.names import NodeName
-from innet.validation_messages import first_message
+from innet.validation_messages import StrictModel, first_message
 
 FORMAT: Final = 1
 MAX_MACHINES: Final = 4096
@@ -31,7 +31,7 @@ CurveKey = Annotated[str, Field(pattern=r"^[!-~]{40}$")]
 """A CURVE key in Z85, as ZeroMQ writes it."""
 
 
-class TokenFile(BaseModel):
+class TokenFile(StrictModel):
     """The content of a token file.
 
     Attributes:
@@ -40,8 +40,6 @@ class TokenFile(BaseModel):
         public_key: the launcher's; it proves to the machine whom it has reached.
         machines: the one-time secret of each machine, by its name.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     format: Literal[1] = FORMAT
     network: NodeName

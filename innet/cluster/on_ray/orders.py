@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
-
 from innet.cluster.on_ray.placement import ClusterView, Reservation
+from innet.validation_messages import StrictModel
 
 
-class _Document(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Start(_Document):
+class Start(StrictModel):
     """The machines to start.
 
     Attributes:
@@ -32,7 +27,7 @@ class Start(_Document):
     restarts: int
 
 
-class Order(_Document):
+class Order(StrictModel):
     """The launcher's request to a driver.
 
     Attributes:
@@ -44,7 +39,7 @@ class Order(_Document):
     start: Start | None = None
 
 
-class Notice(_Document):
+class Notice(StrictModel):
     """A message of the driver.
 
     Attributes:

@@ -12,10 +12,11 @@ from typing import Annotated, Literal
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, TypeAdapter, field_validator
+from pydantic import BaseModel, Field, NonNegativeInt, TypeAdapter, field_validator
 
 from innet.errors import CollectiveError
 from innet.plans.element_types import dtype_called
+from innet.validation_messages import StrictModel
 
 RECORD_BYTES = 768
 REQUESTS_IN_FLIGHT = 64
@@ -29,11 +30,7 @@ Rows = tuple[int, int]
 """First row and end, along the first axis."""
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class GetRequest(_Record):
+class GetRequest(StrictModel):
     """A request for the place of a snapshot, which the owner keeps for ``timeout_s``."""
 
     kind: Literal["get"] = "get"
@@ -43,7 +40,7 @@ class GetRequest(_Record):
     behind: int
 
 
-class PutRequest(_Record):
+class PutRequest(StrictModel):
     """A request to fetch the requester's data and write it into the array."""
 
     kind: Literal["put"] = "put"
@@ -55,7 +52,7 @@ class PutRequest(_Record):
     combine: Combine
 
 
-class Release(_Record):
+class Release(StrictModel):
     """The requester does not need the snapshot of request ``of`` any more; no reply."""
 
     kind: Literal["release"] = "release"
@@ -66,7 +63,7 @@ class Release(_Record):
 Request = GetRequest | PutRequest | Release
 
 
-class Located(_Record):
+class Located(StrictModel):
     """Reply to a get: the snapshot's version, place, type and shape."""
 
     kind: Literal["located"] = "located"
@@ -88,14 +85,14 @@ class Located(_Record):
         return value
 
 
-class Written(_Record):
+class Written(StrictModel):
     """Reply to a put: the version that it made."""
 
     kind: Literal["written"] = "written"
     version: int
 
 
-class Refused(_Record):
+class Refused(StrictModel):
     """Reply to a request that was not carried out; the array is unchanged."""
 
     kind: Literal["refused"] = "refused"

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from pydantic import BaseModel, ConfigDict
+from innet.validation_messages import StrictModel
 
 if TYPE_CHECKING:
     from innet.observe.doctor.observation import Observation
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _SUBJECTS_NAMED = 4
 
 
-class Finding(BaseModel):
+class Finding(StrictModel):
     """One problem, and its remedy.
 
     Attributes:
@@ -26,8 +26,6 @@ class Finding(BaseModel):
         cause: what findings of one kind share; only the worst of them is shown.
         severity: relative to others of the same cause; higher is worse.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     check: str
     subject: str

@@ -16,9 +16,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import Field, TypeAdapter
 
 from innet._native import _core
+from innet.validation_messages import StrictModel
 
 TRACE_VARIABLE = "INNET_TRACE"
 """Environment variable with the directory for the files of a traced job; not set: no trace."""
@@ -145,11 +146,7 @@ class Recorder:
         self._file.write(record.model_dump_json() + "\n")
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class TracedProcess(_Record):
+class TracedProcess(StrictModel):
     """The process that writes the file; its first line."""
 
     kind: Literal["source"] = "source"
@@ -157,7 +154,7 @@ class TracedProcess(_Record):
     sort_index: int
 
 
-class OperationBegin(_Record):
+class OperationBegin(StrictModel):
     """An operation was called."""
 
     kind: Literal["begin"] = "begin"
@@ -168,7 +165,7 @@ class OperationBegin(_Record):
     details: dict[str, str | int]
 
 
-class OperationEnd(_Record):
+class OperationEnd(StrictModel):
     """An operation ended; ``None`` for events that did not happen before."""
 
     kind: Literal["end"] = "end"
@@ -178,7 +175,7 @@ class OperationEnd(_Record):
     ended_ns: int
 
 
-class Span(_Record):
+class Span(StrictModel):
     """An activity of a thread."""
 
     kind: Literal["span"] = "span"
@@ -189,7 +186,7 @@ class Span(_Record):
     ended_ns: int
 
 
-class CounterSample(_Record):
+class CounterSample(StrictModel):
     """Values at one moment."""
 
     kind: Literal["counters"] = "counters"
