@@ -155,7 +155,7 @@ class ServedBlocks:
 
     def release(self, *names: str) -> None:
         """End one hold of each block."""
-        ended = [name for name in names if self._is_last_hold(name)]
+        ended = list(filter(self._is_last_hold, names))
         if ended:
             self._end_serving(ended)
 

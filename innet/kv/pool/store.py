@@ -256,12 +256,15 @@ class LocalStore:
             is_copy: another node keeps the block, so it is evicted first.
         """
         victims = self.tiers.memory.put(name, block, depth, is_copy=is_copy)
+        if not victims:
+            self._report(name, Tier.MEMORY)
+            return True
         self._on_change(name)
         for victim, evicted in victims:
             if self.tiers.disk is not None and not evicted.is_copy:
                 self.tiers.disk.put(victim, evicted.kept, evicted.depth)
             self._on_change(victim)
-        return not victims or self.tier(name) is not None
+        return self.tier(name) is not None
 
     def remove(self, name: str) -> None:
         """Drop a block, pinned or not."""
@@ -317,6 +320,9 @@ class LocalStore:
         tier = self.tier(name)
         if tier is None:
             self._leases.end_all(name)
+        self._report(name, tier)
+
+    def _report(self, name: str, tier: Tier | None) -> None:
         for listener in self._listeners:
             listener(name, tier)
         self._on_tier(name, tier)
