@@ -28,17 +28,8 @@ _ADDRESS = "127.0.0.1"
 class Neighbour:
     """Somebody at the other end of a link or of a socket of the node."""
 
-    def __init__(self) -> None:
-        self._socket = _bound_socket()
-
-    @property
-    def port(self) -> int:
-        """Where it listens."""
-        return int(self._socket.getsockname()[1])
-
-    def connect(self, port: int) -> None:
-        """Only the node is heard from now on."""
-        self._socket.connect((_ADDRESS, port))
+    def __init__(self, connected: socket.socket) -> None:
+        self._socket = connected
 
     def send(self, *packets: Packet | bytes) -> None:
         """Each packet in a datagram of its own."""
@@ -93,29 +84,19 @@ class NodeAmongStrangers:
         configure(settings)
         keys = deal_keys(["s0"], signature)["s0"]
         self.node = _core.Node(settings, keys.signing_key(), keys.trusted_keys())
-        self.neighbours = [Neighbour() for _ in range(neighbours)]
+        self.neighbours = [Neighbour(linked_socket(self.node)) for _ in range(neighbours)]
         """By their faces: each is at the end of a link."""
         self.programs: list[Neighbour] = []
-        for neighbour in self.neighbours:
-            end = _bound_socket()
-            port = end.getsockname()[1]
-            self.node.add_link(
-                local_address=_ADDRESS,
-                local_port=port,
-                peer_address=_ADDRESS,
-                peer_port=neighbour.port,
-                fd=end.detach(),
-            )
-            neighbour.connect(port)
         self.node.start()
         self._nonces = itertools.count(1)
 
     def add_programs(self, count: int) -> list[Neighbour]:
         """NDN programs, each of which speaks to the node's UDP port from its own."""
         port = int(self.node.listen(f"udp4://{_ADDRESS}:0").rsplit(":", 1)[1])
-        self.programs = [Neighbour() for _ in range(count)]
-        for program in self.programs:
-            program.connect(port)
+        for _ in range(count):
+            program = _bound_socket()
+            program.connect((_ADDRESS, port))
+            self.programs.append(Neighbour(program))
         return self.programs
 
     def counter(self, name: str) -> int:
@@ -162,6 +143,22 @@ class NodeAmongStrangers:
         self.node.stop("the test is over")
         for neighbour in [*self.neighbours, *self.programs]:
             neighbour.close()
+
+
+def linked_socket(node: _core.Node) -> socket.socket:
+    """The other end of a new UDP link of a node, which is not started yet."""
+    end, neighbour = _bound_socket(), _bound_socket()
+    _, port = end.getsockname()
+    _, peer_port = neighbour.getsockname()
+    node.add_link(
+        local_address=_ADDRESS,
+        local_port=port,
+        peer_address=_ADDRESS,
+        peer_port=peer_port,
+        fd=end.detach(),
+    )
+    neighbour.connect((_ADDRESS, port))
+    return neighbour
 
 
 def _bound_socket() -> socket.socket:

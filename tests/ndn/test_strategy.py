@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import socket
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -23,6 +22,7 @@ from innet.ndn.strategy import (
 from innet.ndn.wire import encode_data, encode_interest, parse_interest, parse_lp_packet
 from innet.node.native_settings import NodeSizes, native_settings
 from innet.settings import Settings
+from tests.attacks.outsider import linked_socket
 
 PATIENCE_S = 5.0
 
@@ -34,22 +34,9 @@ class Neighbourhood:
         settings = native_settings("n", Settings(), NodeSizes())
         key = _core.SigningKey("digest")
         self.node = _core.Node(settings, key, [key])
-        self._sockets: list[socket.socket] = []
-        for _ in range(3):
-            neighbour = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
-            neighbour.bind(("127.0.0.1", 0))
+        self._sockets = [stack.enter_context(linked_socket(self.node)) for _ in range(3)]
+        for neighbour in self._sockets:
             neighbour.settimeout(20)
-            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
-                free.bind(("127.0.0.1", 0))
-                port = free.getsockname()[1]
-            self.node.add_link(
-                local_address="127.0.0.1",
-                local_port=port,
-                peer_address="127.0.0.1",
-                peer_port=neighbour.getsockname()[1],
-            )
-            neighbour.connect(("127.0.0.1", port))
-            self._sockets.append(neighbour)
         self.node.start()
         stack.callback(self.node.stop, "the test is over")
         self.node.add_route("/a", 1, 1)
