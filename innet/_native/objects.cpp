@@ -15,6 +15,7 @@
 #include "innet/_native/byte_arguments.hpp"
 #include "innet/_native/keeping.hpp"
 #include "innet/_native/name_argument.hpp"
+#include "innet/_native/network_text.hpp"
 #include "innet/_native/node_handle.hpp"
 #include "innet/_native/node_settings.hpp"
 
@@ -283,7 +284,7 @@ void bind_object_buffer(nb::module_& module) {
             [](const ObjectBuffer& self) { return static_cast<int>(self.memory->status()); },
             "How its fetch by `fetch_objects` ended, once the operation is done.")
         .def_prop_ro(
-            "detail", [](const ObjectBuffer& self) { return self.memory->detail(); },
+            "detail", [](const ObjectBuffer& self) { return NetworkText{self.memory->detail()}; },
             "Readable text beside `status`.");
 }
 

@@ -1,4 +1,4 @@
-"""Labels and error texts of a neighbour without keys: any bytes end an operation, and no process.
+"""Labels and error texts of other nodes: any bytes end an operation, and no process.
 
 What is no label is dropped and counted. What cannot be read as text is replaced.
 """
@@ -11,8 +11,10 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from innet._native import _core
+from innet.ndn.wire import encode_data, parse_data
 from innet.observe.packets.layers import (
     Content,
     Data,
@@ -27,8 +29,10 @@ from innet.observe.packets.layers import (
     TensorError,
     data,
 )
+from innet.security.signers import Ed25519Signer
 from innet.worker import Collector
 from tests.attacks.outsider import Neighbour, NodeAmongStrangers
+from tests.attacks.test_drafts import BLOCK, TENANT, join, started_fetch
 
 BAD_LABELS = {
     "not UTF-8": b"\xff\xfe",
@@ -141,6 +145,34 @@ def test_an_error_ends_its_operation_for_any_bytes_of_its_text(node, text, shown
     assert worker.end == (_core.STATUS_ABORTED, shown)
     works_as_before(worker, neighbour)
     worker.collector.close()
+
+
+def test_an_error_in_place_of_a_segment_ends_its_fetch_for_any_bytes_of_its_text():
+    with NodeAmongStrangers(1) as member:
+        join(member.node)
+        member.node.add_route("/n/h1", 0)
+        segment = bytes(tensor_error(f"{BLOCK}/seg=0", b"gave up \xff\xfe"))
+        operation, buffer = started_fetch(member)
+        (producer,) = member.neighbours
+        producer.receive("interest")
+        producer.send(signed_root(hashlib.sha256(segment).digest()))
+        producer.receive("interest")
+        producer.send(segment)
+        assert member.node.wait(operation, 20.0) == (_core.STATUS_DONE, "")
+        assert (buffer.status, buffer.detail) == (_core.STATUS_ABORTED, "gave up \ufffd\ufffd")
+
+
+def signed_root(digests: bytes) -> bytes:
+    """The root manifest of a block whose only segment has this digest."""
+    [unsigned] = _core.build_manifests(_core.Name(BLOCK), digests, 1000, 1000)
+    manifest = parse_data(unsigned)
+    key = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(TENANT.key.secret))
+    return encode_data(
+        manifest.name,
+        manifest.content,
+        content_type=manifest.content_type,
+        signer=Ed25519Signer(TENANT.key_name, key),
+    )
 
 
 @pytest.mark.parametrize("label", ["", "é", "3\x1b[2J", "3" * 33])
