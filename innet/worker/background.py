@@ -110,6 +110,6 @@ class Alarm:
 
     def _ring(self, time_s: float) -> None:
         if time_s != self._due_s:
-            return  # it rang earlier, and its action set it again
+            return  # it fired earlier, and its action set it again
         self._due_s = math.inf
         self._action()

@@ -1,4 +1,4 @@
-"""``innet compare``: measures what was asked for, and leaves its results and nothing else."""
+"""``innet compare``: measures the given methods and sizes, and leaves only its results."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def test_a_pending_request_serves_the_next_receive(network: Network) -> None:
     first = network.post()
     network.answer(1, 10.0)
     assert (status_of(first), first.sender, first.memory[0]) == (_core.STATUS_DONE, 1, 10.0)
-    network.answer(2, 20.0)  # before anybody asks
+    network.answer(2, 20.0)  # before any request
     second = network.post()
     assert (status_of(second), second.sender, second.memory[0]) == (_core.STATUS_DONE, 2, 20.0)
     assert network.confirmed == [(1, 0), (2, 0)]
@@ -159,7 +159,7 @@ def test_the_failure_of_the_group_ends_every_receive(network: Network) -> None:
     network.answer(2, status=_core.STATUS_ABORTED)
     for receive in (anyone, from_one, from_two, another):
         assert status_of(receive) == _core.STATUS_ABORTED
-    assert len(network.asked) == 2  # nobody is asked who cannot answer
+    assert len(network.asked) == 2  # ranks that cannot answer receive no request
 
 
 def test_a_single_rank_cannot_receive_from_any(network: Network) -> None:

@@ -40,7 +40,7 @@ async def test_a_process_without_descriptors_continues_and_answers_all(who):
         for _ in range(20):
             await run.said_again("h0", "step")
         assert process.num_fds() <= descriptors
-        # A thread that goes round and round takes all it can get.
+        # A thread in a busy loop takes a whole processor.
         assert processor_s(process) - worked_s < (time.monotonic() - began_s) / 2
 
     def processor_s(process: psutil.Process) -> float:

@@ -22,7 +22,7 @@ async def test_a_process_stopped_for_five_seconds_fails_nothing(topology, who):
         target = {"switch": run.session.topology.switches[0], "worker": "h1"}.get(who, who)
         await run.said("h0", "step 5")
         os.kill(run.pid(target), signal.SIGSTOP)
-        await asyncio.sleep(STOPPED_FOR_S)  # what happens to it, not what is waited for
+        await asyncio.sleep(STOPPED_FOR_S)  # the length of the fault; nothing waits for it
         os.kill(run.pid(target), signal.SIGCONT)
         for _ in range(5):
             await run.said_again("h0", "step")

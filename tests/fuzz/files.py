@@ -1,4 +1,4 @@
-"""Hostile topology, workload and policy files: what is wrong is told, and nothing else happens.
+"""Hostile topology, workload and policy files: what is wrong is reported, and nothing else happens.
 
 ``python -m tests.fuzz.files RUNS [SEED]`` gives each parser that many texts, and ends with 1 at the
 first that raises anything but an error of innet, or takes longer than ten seconds.

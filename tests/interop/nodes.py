@@ -1,4 +1,4 @@
-"""Two of innet's switches and a link between them: what programs of other houses connect to."""
+"""Two of innet's switches and a link between them: what other NDN implementations connect to."""
 
 from __future__ import annotations
 

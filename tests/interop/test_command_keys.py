@@ -1,4 +1,4 @@
-"""Programs of other houses command a node with keys of their own kinds: ECDSA P-256 and RSA."""
+"""Other NDN implementations command a node with keys of their own kinds: ECDSA P-256 and RSA."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ def test_what_is_damaged_is_missed_and_the_tier_goes_on(data: st.DataObject) -> 
         await filled(folder, 8)
         path = folder / FILE_NAME
         content = bytearray(path.read_bytes())
-        # The first bytes of pages tell what they are: most others are blocks' contents.
+        # The first bytes of pages show their type: most others are blocks' contents.
         offsets = st.one_of(
             st.integers(0, len(content) - 1),
             st.builds(

@@ -40,7 +40,7 @@ def test_blocks_beyond_the_local_memory_are_kept_on_disk(tmp_path: Path) -> None
         for node in pools.fabric.nodes.values():
             node.reachable = False
         assert all([await pools.got(n, at="user") for n in range(10)])
-        # What was asked for last is in memory again.
+        # The block requested last is in memory again.
         assert await pools.got(9, at="user")
         hits = pools["user"].statistics().hits
         assert (hits[Place.LOCAL_DISK], hits[Place.LOCAL_MEMORY]) == (10, 1)

@@ -1,4 +1,4 @@
-"""Clients of other houses command a real node."""
+"""Clients of other implementations command a real node."""
 
 import asyncio
 from contextlib import AsyncExitStack, asynccontextmanager

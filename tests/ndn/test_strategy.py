@@ -28,7 +28,7 @@ PATIENCE_S = 5.0
 
 
 class Neighbourhood:
-    """A node with three neighbours: 0 asks, 1 (cheaper) and 2 are routes to /a."""
+    """A node with three neighbours: 0 sends Interests, 1 (cheaper) and 2 are routes to /a."""
 
     def __init__(self, stack: ExitStack) -> None:
         settings = native_settings("n", Settings(), NodeSizes())
@@ -53,7 +53,7 @@ class Neighbourhood:
         return parse_lp_packet(self._sockets[neighbour].recv(9000)).payload
 
     def nack_reason(self) -> int | None:
-        """Why the asker is refused."""
+        """The reason of the Nack to the requester."""
         return parse_lp_packet(self._sockets[0].recv(9000)).nack_reason
 
     def answer(self, neighbour: int) -> str:

@@ -1,4 +1,4 @@
-"""The build from source says how far it is, and installs what the extras name."""
+"""The build from source reports its progress, and installs what the extras name."""
 
 from __future__ import annotations
 

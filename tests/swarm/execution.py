@@ -104,7 +104,7 @@ class Execution:
         hook, sys.unraisablehook = sys.unraisablehook, self._on_unraisable
         try:
             self._run()
-        except Exception as error:  # whatever it is, the seed must be told
+        except Exception as error:  # of any kind: the seed has to be printed
             self._problem(f"{type(error).__name__}: {error}")
         finally:
             sys.unraisablehook = hook

@@ -1,4 +1,4 @@
-"""The ends of a node's operations are told in the event loop that asked, and in no other thread."""
+"""A node's completions are delivered in the event loop that began the operations, and no other."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ class Recorder:
         if self._lost:
             self._records.clear()
             if self._take_times is not None:
-                self._take_times()  # the node would keep them
+                self._take_times()  # else the node keeps them
             return
         try:
             self._flush()

@@ -1,4 +1,4 @@
-"""Local links: memory that the processes at both ends share, or sockets where that is asked for."""
+"""Local links: memory that the processes at both ends share, or sockets by a setting."""
 
 from __future__ import annotations
 

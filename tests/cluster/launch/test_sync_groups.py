@@ -1,4 +1,4 @@
-"""Members of a group at several nodes of a run hear each other."""
+"""Members of a group at several nodes of a run receive each other's publications."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rank 2 is killed in the middle of an operation; the others say what they were told, and when."""
+"""Rank 2 is killed in the middle of an operation; the others print their errors, and when."""
 
 import os
 import signal

@@ -49,7 +49,7 @@ def test_a_host_loads_what_another_computed_and_answers_the_same(servers: Server
     loaded = other.answer(7)
     assert (loaded.cached, loaded.loaded) == (LOADABLE, LOADABLE)
     assert loaded.tokens == computed.tokens
-    # To the bit what an engine says that has the prompt in its own cache.
+    # Equal to the bit to the answer of an engine that has the prompt in its own cache.
     cached = one.answer(7)
     assert (cached.cached, cached.loaded) == (LOADABLE, 0)
     assert loaded.logprobs == cached.logprobs

@@ -1,4 +1,4 @@
-"""Which nodes a look asks."""
+"""A look reads all nodes but those that are stopped."""
 
 from __future__ import annotations
 

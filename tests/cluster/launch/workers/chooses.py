@@ -1,4 +1,4 @@
-"""Says by what costs this rank lets ``auto`` choose, and what it chooses."""
+"""Prints the costs from which ``auto`` chooses on this rank, and its choice."""
 
 from __future__ import annotations
 
