@@ -145,16 +145,15 @@ class Members:
 
     def homes(self, block_hash: bytes) -> tuple[str, ...]:
         """The homes of a block, in the order in which they are asked; there may be none."""
-        return self.homes_of((block_hash,))[0]
+        placement = self._present_placement()
+        return () if placement is None else placement.homes(block_hash)
 
-    def homes_of(self, block_hashes: Sequence[bytes]) -> list[tuple[str, ...]]:
+    def homes_of(self, keys: Sequence[BlockKey]) -> list[tuple[str, ...]]:
         """:meth:`homes` of several blocks."""
-        known = self._network.members()
-        if known is not self._known or self._failing:
-            self._update(known)
-        if self._placement is None:
-            return [()] * len(block_hashes)
-        return [self._placement.homes(block_hash) for block_hash in block_hashes]
+        placement = self._present_placement()
+        if placement is None:
+            return [()] * len(keys)
+        return [placement.homes(key.block_hash) for key in keys]
 
     def other_homes(self, key: BlockKey) -> list[str]:
         """The homes of a block except this node."""
@@ -189,6 +188,12 @@ class Members:
         if late or failure is Cause.UNREACHABLE:
             failing = self._failing.setdefault(member, CircuitBreaker(self._leave_out_s))
             failing.on_failure(began_s, ended_s, is_silence=late)
+
+    def _present_placement(self) -> Placement | None:
+        known = self._network.members()
+        if known is not self._known or self._failing:
+            self._update(known)
+        return self._placement
 
     def _update(self, known: Mapping[str, int]) -> None:
         self._failing = {member: each for member, each in self._failing.items() if member in known}

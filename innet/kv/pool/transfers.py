@@ -41,7 +41,7 @@ NewBlock: TypeAlias = tuple[BlockKey, Contents, int]
 """A block that is put, its bytes, and its depth in its prompt."""
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Found:
     """A block, and where it was."""
 
@@ -101,7 +101,10 @@ class BlockTransfers:
     ) -> list[Found | Cause]:
         """:meth:`load` for blocks that are far: at most as many as the window has places."""
         end_s = now_s() + timeout_s
-        own = {key.name: key for key in keys if self._fetches.begin(key.name)}
+        names = [key.name for key in keys]
+        own = {
+            name: key for name, key in zip(names, keys, strict=True) if self._fetches.begin(name)
+        }
         ends: dict[str, Sealed | Cause] = {}
         try:
             if own:
@@ -110,8 +113,8 @@ class BlockTransfers:
             for name in own:
                 self._fetches.end(name, ends.get(name))
         found: list[Found | Cause] = []
-        for key in keys:
-            end = ends.get(key.name)
+        for name, key in zip(names, keys, strict=True):
+            end = ends.get(name)
             if end is None:  # another load fetches it
                 found.append(await self.load(key, max(0.0, end_s - now_s())))
             else:
@@ -368,7 +371,7 @@ class BlockTransfers:
         node, own = self._node, self._node.network.node
         ends: list[list[Cause | None]] = [[] for _ in blocks]
         asked: dict[tuple[str, tuple[str, str, str]], list[int]] = {}
-        all_homes = node.members.homes_of([key.block_hash for key, _, _ in blocks])
+        all_homes = node.members.homes_of([key for key, _, _ in blocks])
         for place, homes in enumerate(all_homes):
             for home in homes:
                 if home != own:
