@@ -134,6 +134,41 @@ def test_what_is_signed_is_what_was_put_even_if_the_put_is_cancelled(
     with_pools(work, local_blocks=local_blocks, settings=PoolSettings(puts=puts))
 
 
+@pytest.mark.parametrize("puts", ["at-once", "when-asked"])
+@pytest.mark.parametrize("fails", [True, False])
+def test_what_is_signed_is_what_was_put_together_even_if_that_ends_early(
+    puts: Any, fails: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signed: list[bytes] = []
+
+    async def publish(network: FakeNetwork, name: str, contents: Contents) -> Sealed:
+        if network.node == "user":
+            if fails and name == key(0).name:
+                raise KVError("it cannot be published")
+            await asyncio.sleep(1 + len(signed))
+            signed.append(contents.tobytes())
+        return await published(network, name, contents)
+
+    published = FakeNetwork.publish
+    monkeypatch.setattr(FakeNetwork, "publish", publish)
+
+    async def work(pools: Pools) -> None:
+        arrays = [contents(n) for n in range(20)]
+        blocks = [(key(n), array) for n, array in enumerate(arrays)]
+        putting = asyncio.ensure_future(pools["user"].put_many(blocks))
+        await asyncio.sleep(0.3)
+        if not fails:
+            putting.cancel()
+        with pytest.raises(KVError if fails else asyncio.CancelledError):
+            await putting
+        for array in arrays:
+            array[:] = 0
+        await asyncio.sleep(1000)
+        assert set(signed) <= {contents(n).tobytes() for n in range(20)}
+
+    with_pools(work, settings=PoolSettings(puts=puts))
+
+
 @pytest.mark.parametrize("is_put", [True, False])
 def test_who_gives_up_leaves_the_place_to_others(*, is_put: bool) -> None:
     async def work(pools: Pools) -> None:

@@ -22,8 +22,21 @@ def now_s() -> float:
 
 
 async def gather(works: Sequence[Coroutine[Any, Any, Result]]) -> list[Result]:
-    """The results of all; a single coroutine runs without a task of its own."""
-    return [await works[0]] if len(works) == 1 else await asyncio.gather(*works)
+    """The results of all; a single coroutine runs without a task of its own.
+
+    When one raises, or this is cancelled, the others are cancelled, and have ended when it raises.
+    """
+    if len(works) == 1:
+        return [await works[0]]
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        return await asyncio.gather(*tasks)
+    except BaseException:
+        for task in tasks:
+            if not task.cancelling():
+                task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise
 
 
 async def wait_to_end(work: asyncio.Future[Any]) -> None:
