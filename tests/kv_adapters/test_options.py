@@ -27,7 +27,7 @@ def test_a_configurations_keys_are_the_adapters_and_the_pools() -> None:
     [
         (
             {"memroy": "1GiB"},
-            "no option memroy; options: weights, members, codec, address, .*engine.*",
+            "no option memroy; did you mean 'memory'.; options: weights, members, .*engine.*",
         ),
         ({"memory": "many"}, "memory of a pool: expected a size.*, found 'many'"),
         ({"members": -1}, "members: expected at least 0, found -1"),

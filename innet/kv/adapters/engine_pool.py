@@ -15,6 +15,7 @@ from innet.kv.pool import BlockPool
 from innet.kv.pool_member import PoolMember
 from innet.kv.pool_options import DEFAULT_ENGINE, MemberOptions, PoolOptions
 from innet.kv.process_share import ProcessShare
+from innet.suggestions import did_you_mean
 from innet.validation_messages import first_message
 
 if TYPE_CHECKING:
@@ -56,7 +57,8 @@ class AdapterOptions(BaseModel):
         """
         names = (*cls.model_fields, *PoolOptions.__annotations__)
         if unknown := [key for key in values if key not in names]:
-            raise KVError(f"{where}: no option {unknown[0]}; options: {', '.join(names)}")
+            meant = did_you_mean(unknown[0], names)
+            raise KVError(f"{where}: no option {unknown[0]}{meant}; options: {', '.join(names)}")
         own = {key: value for key, value in values.items() if key in cls.model_fields}
         pool = {key: value for key, value in values.items() if key not in own}
         pool.setdefault("engine", engine)
