@@ -99,7 +99,7 @@ class LoadSpeed:
         """
         # If all arrived at once, latency cannot be distinguished from transfer time.
         bulk = rest if rest.size_bytes and rest.duration_s > 0 else first
-        if bulk.duration_s <= 0:
+        if bulk.duration_s <= 0 or not bulk.size_bytes:
             return
         bytes_per_s = bulk.size_bytes / bulk.duration_s
         latest = LoadTime(max(0.0, first.duration_s - first.size_bytes / bytes_per_s), bytes_per_s)

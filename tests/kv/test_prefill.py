@@ -48,6 +48,12 @@ def test_old_measurements_are_forgotten_and_new_ones_weigh_more() -> None:
     assert speed.estimate(60.0) is None
 
 
+def test_empty_blocks_have_no_speed() -> None:
+    speed = LoadSpeed()
+    speed.measured(0.0, Arrivals(1.0, 0), Arrivals(0.5, 0))
+    assert speed.estimate(0.0) is None
+
+
 @given(
     first=st.builds(Arrivals, SECONDS, st.integers(1, 1 << 20)),
     rest=st.builds(Arrivals, SECONDS, st.integers(0, 1 << 20)),
