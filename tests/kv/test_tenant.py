@@ -69,7 +69,7 @@ def test_files_without_a_secret_are_refused(
 def test_a_path_that_is_not_a_file_is_refused_at_once(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe, 0o600)
-    with pytest.raises(SecurityError, match="is no file"):
+    with pytest.raises(SecurityError, match="is not a regular file"):
         Tenant.from_file("acme", pipe)
     with pytest.raises(SecurityError, match="cannot read"):
         Tenant.from_file("acme", tmp_path)
