@@ -1,5 +1,6 @@
 // NDN URI scheme (NDN Packet Format v0.3, section 2.1; naming conventions rev 3).
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 
@@ -8,6 +9,9 @@
 namespace innet::wire {
 
 namespace {
+
+/// A component's header is a byte longer than its slash: room for so many components.
+constexpr std::size_t kSpareBytes = 16;
 
 struct NumberConvention {
     std::string_view prefix;
@@ -44,9 +48,11 @@ void append_hex(std::string& uri, std::uint8_t byte, std::string_view digits) {
 
 /// Percent-encoded, with three periods more where a component consists of periods only.
 void append_escaped(std::string& uri, ByteView value) {
-    bool only_periods = true;
-    for (const std::uint8_t byte : value) only_periods = only_periods && byte == '.';
-    if (only_periods) uri += "...";
+    if (std::ranges::all_of(value, [](std::uint8_t byte) { return byte == '.'; })) uri += "...";
+    if (std::ranges::all_of(value, is_unreserved)) {
+        uri.append(value.begin(), value.end());
+        return;
+    }
     for (const std::uint8_t byte : value) {
         if (is_unreserved(byte)) {
             uri += static_cast<char>(byte);
@@ -110,6 +116,8 @@ std::optional<std::vector<std::uint8_t>> unescape(std::string_view text) {
         if (text.size() < 3) return std::nullopt;  // nothing at all, "." and ".." name no component
         return std::vector<std::uint8_t>(text.size() - 3, '.');
     }
+    if (text.find('%') == std::string_view::npos)
+        return std::vector<std::uint8_t>(text.begin(), text.end());
     std::vector<std::uint8_t> bytes;
     for (std::size_t i = 0; i < text.size(); ++i) {
         if (text[i] != '%') {
@@ -154,6 +162,7 @@ bool append_component(Name& name, std::string_view text) {
 std::string NameView::to_uri() const {
     if (empty()) return "/";
     std::string uri;
+    uri.reserve(value_.size());
     Reader reader(value_);
     while (const auto component = reader.next()) {
         uri += '/';
@@ -169,6 +178,7 @@ std::optional<Name> Name::from_uri(std::string_view uri) {
     if (uri.empty() || uri.front() != '/') return std::nullopt;
     Name name;
     if (uri == "/") return name;
+    name.value_.reserve(uri.size() + kSpareBytes);
     while (!uri.empty()) {
         uri.remove_prefix(1);
         const std::size_t end = std::min(uri.find('/'), uri.size());
