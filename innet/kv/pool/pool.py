@@ -461,7 +461,11 @@ class BlockPool:
     def _new_blocks(
         self, blocks: Sequence[tuple[BlockKey, Contents]], depths: Sequence[int]
     ) -> list[NewBlock]:
-        """Blocks that can be put, and that the window has seen."""
+        """The blocks, once all are checked; the window records their sizes.
+
+        Raises:
+            KVError: a block cannot be put, or the pool is closed.
+        """
         self._check([key for key, _ in blocks])
         new = []
         for (key, contents), depth in zip(blocks, depths, strict=True):

@@ -323,6 +323,7 @@ class LocalStore:
         self._report(name, tier)
 
     def _report(self, name: str, tier: Tier | None) -> None:
+        """Report the tier of a block to the listeners, and to this store's own part."""
         for listener in self._listeners:
             listener(name, tier)
         self._on_tier(name, tier)

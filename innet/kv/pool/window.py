@@ -148,7 +148,7 @@ class BlockWindow(Window):
         return max(1, min(blocks, self.blocks(block_bytes) // 2))
 
     def used_together(self, block_bytes: int) -> int:
-        """Blocks that a caller may wait for as one: it copies larger ones while others arrive."""
+        """Blocks of one call, for a caller that copies some while others are in flight."""
         return max(1, _REQUEST_BYTES // block_bytes)
 
     def blocks(self, block_bytes: int) -> int:
