@@ -123,6 +123,40 @@ def test_of_fetches_together_each_has_an_end_of_its_own(run, tenant):
     run(program)
 
 
+def test_fetches_together_may_be_of_equal_names(run, tenant):
+    numbers = (0, 1, 0, 2, 0, 2)
+
+    async def program(networks: Networks) -> None:
+        for number in (0, 1):
+            await networks["h0"].publish(block_name(tenant, number), contents(number))
+        names = [block_name(tenant, number) for number in numbers]
+        ends = await networks["h1"].fetch_together(names, "h0", TIMEOUT_S)
+        for number, end in zip(numbers, ends, strict=True):
+            assert end is Cause.ABSENT if number == 2 else isinstance(end, Sealed)
+            assert isinstance(end, Cause) or np.array_equal(end.contents, contents(number))
+
+    run(program)
+
+
+@pytest.mark.parametrize("cause", [Cause.LATE, Cause.UNREACHABLE])
+def test_fetches_together_end_together_at_their_deadline_or_with_the_job(sim, run, tenant, cause):
+    names = [block_name(tenant, number) for number in range(3)]
+
+    async def program(networks: Networks) -> None:
+        for name in names[1:]:
+            networks["h0"].expect(name)
+        await networks["h0"].publish(names[0], contents())
+        fetching = networks["h1"].fetch_together(names, "h0", TIMEOUT_S)
+        await asyncio.sleep(TIMEOUT_S / 2)
+        if cause is Cause.UNREACHABLE:
+            sim.host("h1").node.abort(tenant.prefix, "the job ends")
+        first, *others = await fetching
+        assert isinstance(first, Sealed)
+        assert others == [cause, cause]
+
+    run(program)
+
+
 def test_objects_of_any_names_are_published_together(sim, run, tenant):
     below = ("a/1", "a/2", "b/2", "b/seq=3", "b/%41", "b/4", "seq=3/4", "4", "5", "b/..%2E.")
     names = [f"{tenant.prefix}/{each}" for each in below]
