@@ -18,7 +18,14 @@ from innet.kv.names import BlockKey
 from innet.kv.pool import BlockPool, PoolStatistics
 from innet.kv.pool.announcements import DEFAULT_LEASE_S
 from innet.kv.pool.network import Contents
-from innet.kv.pool.waiting import Deadline, Progress, cancel_all, count_done_in_order, now_s
+from innet.kv.pool.waiting import (
+    Deadline,
+    Progress,
+    cancel_all,
+    count_done_in_order,
+    gather,
+    now_s,
+)
 from innet.kv.prefill import Arrivals, LoadSpeed, LoadTime, PrefillCost, blocks_worth_loading
 
 if TYPE_CHECKING:
@@ -185,7 +192,7 @@ class PrefixCache:
 
     async def put_many(self, prompts: Sequence[tuple[TokenIds, KVSource]]) -> list[int]:
         """:meth:`put` for several prompts at once."""
-        return await asyncio.gather(*(self.put(tokens, kv) for tokens, kv in prompts))
+        return await gather([self.put(tokens, kv) for tokens, kv in prompts])
 
     async def get_longest_prefix(
         self,
@@ -220,11 +227,11 @@ class PrefixCache:
         cost: PrefillCost | None = None,
     ) -> list[tuple[int, KVArray]]:
         """:meth:`get_longest_prefix` for several prompts at once."""
-        return await asyncio.gather(
-            *(
+        return await gather(
+            [
                 self.get_longest_prefix(tokens, deadline_s=deadline_s, cost=cost)
                 for tokens in prompts
-            )
+            ]
         )
 
     async def load_prefix(
@@ -337,7 +344,7 @@ class PrefixCache:
 
     async def exists_many(self, prompts: Sequence[TokenIds]) -> list[int]:
         """:meth:`exists` for several prompts at once."""
-        return await asyncio.gather(*map(self.exists, prompts))
+        return await gather([self.exists(tokens) for tokens in prompts])
 
     async def prefetch(self, tokens: TokenIds, nodes: Sequence[str] | None = None) -> int:
         """Load a prefix to a nearer node before it is needed.

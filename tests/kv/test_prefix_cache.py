@@ -125,6 +125,20 @@ def test_the_blocks_of_a_prompt_share_requests() -> None:
     with_caches(work)
 
 
+def test_prompts_are_not_read_after_the_put_of_one_of_them_has_failed() -> None:
+    async def work(caches: Caches) -> None:
+        tokens, kv = range(4 * 64), _kv(4 * 64)
+        array = kv.copy()
+        with pytest.raises(KVError):
+            await caches["user"].put_many([(tokens, array), (TOKENS, _kv(2))])
+        array[:] = 0
+        await asyncio.sleep(10)
+        found, got = await caches["other"].get_longest_prefix(tokens)
+        assert _same(got, kv[:, :, :found])
+
+    with_caches(work)
+
+
 def test_only_blocks_after_a_found_prefix_are_put() -> None:
     async def work(caches: Caches) -> None:
         kv = _kv(len(TOKENS))
