@@ -17,6 +17,7 @@ from innet.kv.events.endpoints import Endpoints
 from innet.kv.events.publisher import END, NUMBER_BYTES
 from innet.kv.events.reader import StreamReader
 from innet.kv.events.wire import Batch, Event, decode
+from innet.kv.pool.waiting import gather
 
 REPLAY_S: Final = 5.0
 """A replay whose next message takes longer has ended: there is no such endpoint, or it is busy."""
@@ -78,7 +79,7 @@ class StreamFollower:
             live.subscribe(b"")
             try:
                 self._connect(live, self.stream.endpoints.events)
-                await asyncio.gather(self._receive(live), self._watch(monitor), self._replay())
+                await gather([self._receive(live), self._watch(monitor), self._replay()])
             finally:
                 live.disable_monitor()
 

@@ -12,6 +12,7 @@ from innet.kv.pool.home import Home
 from innet.kv.pool.network import Cause, Contents, Sealed
 from innet.kv.pool.pool_node import PoolNode
 from innet.kv.pool.requests import Note
+from innet.kv.pool.served import Publication
 from innet.kv.pool.statistics import Place
 from innet.kv.pool.store import Tier
 from innet.kv.pool.waiting import SingleFlight, gather, now_s
@@ -303,44 +304,63 @@ class BlockTransfers:
         """
         if self._keeps:
             blocks = [(key, contents.copy(), depth) for key, contents, depth in blocks]
-        served = self._node.served
-        names: list[str] = []
-        new: list[tuple[str, Contents]] = []
-        for key, contents, _ in blocks:
-            name = key.name
-            names.append(name)
-            if not (self._defers or (self._keeps and self._home.has(name))):
-                new.append((name, contents))
-        signing = served.start_signing(new)
+        names = [key.name for key, _, _ in blocks]
+        signing = self._start_signing(names, blocks)
         held = list(signing)
-        sealed: dict[str, Sealed | None] = {}
         try:
-            for name, (_, contents, _) in zip(names, blocks, strict=True):
-                if name not in signing:
-                    sealed[name] = await self._seal(name, contents)
-                    held.append(name)
-            if self._defers:
-                told = await self._note_homes(sealed[names[0]], blocks[0])
-                if told is not None:
-                    return [told]
-            # Homes fetch the blocks while they are signed.
-            ends = await self._keep_at_homes(blocks, together)
-            for name, publication in signing.items():
-                sealed[name] = await served.published(publication)
-                if not self._keeps:
-                    break  # nobody needs the others, which end together with it
-            if self._keeps:
-                for name, block, its_ends in zip(names, blocks, ends, strict=True):
-                    await self._keep_here(name, sealed[name], block, its_ends)
-            return ends
+            return await self._put(names, blocks, signing, held, together)
         except BaseException:
             if not self._keeps:
                 # Other bytes would be signed, and homes that were asked already would keep them.
                 for name in names:
-                    await served.wait_until_signed(name)
+                    await self._node.served.wait_until_signed(name)
             raise
         finally:
-            served.release(*held)
+            self._node.served.release(*held)
+
+    def _start_signing(
+        self, names: Sequence[str], blocks: Sequence[NewBlock]
+    ) -> dict[str, Publication]:
+        """Start to sign the blocks that this node does not have, unless homes are only notified."""
+        if self._defers:
+            return {}
+        return self._node.served.start_signing(
+            [
+                (name, contents)
+                for name, (_, contents, _) in zip(names, blocks, strict=True)
+                if not (self._keeps and self._home.has(name))
+            ]
+        )
+
+    async def _put(
+        self,
+        names: Sequence[str],
+        blocks: Sequence[NewBlock],
+        signing: Mapping[str, Publication],
+        held: list[str],
+        together: int,
+    ) -> list[list[Cause | None]]:
+        """:meth:`put` blocks, some of which are being signed; ``held`` gets the names of others
+        that are served meanwhile."""
+        sealed: dict[str, Sealed | None] = {}
+        for name, (_, contents, _) in zip(names, blocks, strict=True):
+            if name not in signing:
+                sealed[name] = await self._seal(name, contents)
+                held.append(name)
+        if self._defers:
+            noted = await self._note_homes(sealed[names[0]], blocks[0])
+            if noted is not None:
+                return [noted]
+        # Homes fetch the blocks while they are signed.
+        ends = await self._keep_at_homes(blocks, together)
+        for name, publication in signing.items():
+            sealed[name] = await self._node.served.published(publication)
+            if not self._keeps:
+                return ends  # nobody needs the others, which end together with it
+        if self._keeps:
+            for name, block, its_ends in zip(names, blocks, ends, strict=True):
+                await self._keep_here(name, sealed[name], block, its_ends)
+        return ends
 
     async def replicate(self, key: BlockKey, nodes: Sequence[str]) -> bool:
         """Let other members keep a block as well; whether all have it."""
