@@ -53,8 +53,8 @@ void Node::State::on_incoming_data(FaceId face, const PacketRef& packet, bool ma
     if (digest) data->set_implicit_digest(*digest);
     const Answer answer{packet, *data, face, marked, now};
     if (waiting.empty() && waiting_by_digest.empty()) return on_unsolicited_data(answer);
-    const bool is_vouched_for = application_vouches_for(*data);
-    if (is_vouched_for && waiting_by_digest.empty() && !passes_through()) {
+    if (application_vouches_for(*data)) data->set_vouched_for();
+    if (data->is_vouched_for() && waiting_by_digest.empty() && !passes_through()) {
         INNET_LOG(kForwarding, "the application vouches for it");
         return satisfy_waiting(answer);
     }
@@ -67,7 +67,7 @@ void Node::State::on_incoming_data(FaceId face, const PacketRef& packet, bool ma
     }
     const bool is_draft = security::is_draft(*data);
     if (!waiting_by_digest.empty() && !is_draft) on_data_named_by_digest(answer, name, *digest);
-    if (is_vouched_for && data->content_type() != wire::ContentType::kManifest) {
+    if (data->is_vouched_for() && data->content_type() != wire::ContentType::kManifest) {
         for (tables::PitEntry* entry : waiting) satisfy(*entry, answer, Recipients::kLocalOnly);
     } else if (!waiting.empty() || is_draft) {
         on_untrusted_data(answer, name, job, verdict);

@@ -220,7 +220,6 @@ void Fetcher::find_matches(wire::NameView tensor, std::uint64_t segment) {
 void Fetcher::on_data(const wire::DataView& data, bool marked, TimePoint now) {
     if (marked) ++counters_.marks_received;
     const auto name = SegmentName::parse(data.name());
-    const bool has_tag = has_told_tag(data);
     matches_.clear();
     if (name) find_matches(name->tensor, name->segment);
     bool expected = false;
@@ -230,6 +229,7 @@ void Fetcher::on_data(const wire::DataView& data, bool marked, TimePoint now) {
         if (target.operation == nullptr) continue;
         const RequestKey key = TargetTable::key(place, name->segment);
         Flow* flow = flow_of(target, key);
+        const bool has_tag = data.is_vouched_for() && place == vouching_;
         if (flow == nullptr || !is_named(target, name->segment, data, digest, has_tag)) continue;
         expected = true;
         SegmentReceiver* receiver = target.spec().receiver;
@@ -256,11 +256,6 @@ void Fetcher::on_data(const wire::DataView& data, bool marked, TimePoint now) {
     }
     INNET_LOG(kFetch, (expected ? "receives " : "drops unexpected ") << data.name().to_uri());
     if (!expected) ++counters_.unexpected_data;
-}
-
-bool Fetcher::has_told_tag(const wire::DataView& data) {
-    const std::uint8_t* const tagged = std::exchange(tagged_, nullptr);
-    return tagged == data.whole().data() && data.signature_type() == wire::SignatureType::kNull;
 }
 
 bool Fetcher::is_named(const TargetState& target, std::uint64_t segment, const wire::DataView& data,
@@ -299,7 +294,6 @@ const security::Sha256Digest* Fetcher::digest_by_tag(const wire::DataView& data)
 }
 
 bool Fetcher::vouches_for(const wire::DataView& data) {
-    tagged_ = nullptr;
     const auto name = SegmentName::parse(data.name());
     if (!name) return false;
     find_matches(name->tensor, name->segment);
@@ -307,11 +301,10 @@ bool Fetcher::vouches_for(const wire::DataView& data) {
         const TargetState& target = targets_[place];
         if (target.operation == nullptr) return false;
         if (!outstanding(target, TargetTable::key(place, name->segment))) return false;
+        vouching_ = place;
         const FetchSpec& fetch = target.spec();
         if (fetch.receiver != nullptr) return fetch.receiver->vouches_for(name->segment, data);
-        if (!fetch.digests.empty() || !has_its_tag(fetch, name->segment, data)) return false;
-        tagged_ = data.whole().data();
-        return true;
+        return fetch.digests.empty() && has_its_tag(fetch, name->segment, data);
     });
 }
 

@@ -83,8 +83,6 @@ class Fetcher {
     /// The flow on which `key` is outstanding, if any.
     Flow* flow_of(const TargetState& target, RequestKey key);
     bool on_own_flow(const Flow& flow) const { return &flow == &requesters_[kOwnFlow].flow; }
-    /// Whether `vouches_for` has just found that the segment has its tag.
-    bool has_told_tag(const wire::DataView& data);
     /// These are the bytes that the target names, by digest or tag, if it names any. `digest` is
     /// that of `data`, once it had to be known; `has_tag`: it is known to have its tag.
     bool is_named(const TargetState& target, std::uint64_t segment, const wire::DataView& data,
@@ -128,8 +126,7 @@ class Fetcher {
     std::vector<Outcome> outcomes_;
     TurnQueue turns_;         ///< flows that may have more to send, with a `receive_credit_bytes`
     bool room_left_ = false;  ///< in windows, by operations that ended with requests outstanding
-    /// The packet of a segment that `vouches_for` has just found to have its tag, until `on_data`.
-    const std::uint8_t* tagged_ = nullptr;
+    std::uint32_t vouching_ = 0;  ///< place of the target that vouches for the latest packet
     // Kept between calls for their capacity.
     std::vector<LostRequest> lost_;
     std::vector<std::uint32_t> matches_;

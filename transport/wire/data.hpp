@@ -69,6 +69,10 @@ class DataView {
     /// Stores the digest for later readers of this view. `digest` must outlive the view.
     void set_implicit_digest(ByteView digest) { implicit_digest_ = digest; }
 
+    /// Whether the application that requested the packet has just accepted it by a tag.
+    bool is_vouched_for() const { return is_vouched_for_; }
+    void set_vouched_for() { is_vouched_for_ = true; }
+
   private:
     friend struct DataFrame;
     bool read_meta_info(ByteView value);
@@ -81,6 +85,7 @@ class DataView {
     ByteView signed_portion_;
     ByteView signature_value_;
     ByteView implicit_digest_;
+    bool is_vouched_for_ = false;
     ByteView earlier_calls_;
     Duration freshness_{0};
     std::optional<std::uint64_t> final_segment_;

@@ -359,6 +359,29 @@ TEST_CASE("segments without digests are requested by plain names, and taken by t
     CHECK(next.root_for_stranger() == signed_root_of(bytes));
 }
 
+TEST_CASE("the tag of a segment proves nothing of other bytes at the same address") {
+    const Bytes bytes = some_bytes(5000);
+    Lender producer(bytes);
+    Member member("h2");
+    const auto memory = std::make_shared<ObjectMemory>();
+    const OperationId id = fetch(member, true, memory);
+    while (!member.forwarder.asked.empty()) {
+        for (const wire::Name& wanted : std::exchange(member.forwarder.asked, {})) {
+            Bytes packet = producer.root_for(from_neighbour(wanted));
+            if (wanted != kRoot) {
+                CHECK(member.endpoint.vouches_for(*wire::DataView::parse(packet)));
+                packet[packet.size() / 2] ^= 1;
+                const auto changed = *wire::DataView::parse(packet);
+                member.endpoint.on_data(changed, PacketRef(), false, member.now);
+                packet[packet.size() / 2] ^= 1;
+            }
+            member.receive(packet);
+        }
+    }
+    REQUIRE(member.completion(id)->status == OperationStatus::kDone);
+    CHECK(std::ranges::equal(memory->bytes(), bytes));
+}
+
 TEST_CASE("a stored draft without digests is verified by its tags, and completed") {
     const Bytes bytes = some_bytes(5000);
     const Bytes draft = Lender(bytes).root();
