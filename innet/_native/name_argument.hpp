@@ -11,8 +11,6 @@ namespace innet::bindings {
 
 /// Throws ValueError (in Python) when `uri` is malformed.
 wire::Name name_from_uri(std::string_view uri);
-/// The same of several; what a name shares with the one before is not parsed again, except its last
-/// component.
 std::vector<wire::Name> names_from_uris(const std::vector<std::string_view>& uris);
 
 }  // namespace innet::bindings

@@ -4,7 +4,6 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <random>
 #include <string>
@@ -18,16 +17,6 @@ namespace nb = nanobind;
 
 namespace innet::bindings {
 
-namespace {
-
-/// No character that is escaped, or that a convention of typed components uses.
-bool is_alphanumeric(char character) {
-    return (character >= '0' && character <= '9') || (character >= 'a' && character <= 'z') ||
-           (character >= 'A' && character <= 'Z');
-}
-
-}  // namespace
-
 wire::Name name_from_uri(std::string_view uri) {
     auto name = wire::Name::from_uri(uri);
     if (!name) {
@@ -39,19 +28,7 @@ wire::Name name_from_uri(std::string_view uri) {
 std::vector<wire::Name> names_from_uris(const std::vector<std::string_view>& uris) {
     std::vector<wire::Name> names;
     names.reserve(uris.size());
-    std::string_view parent_before;
-    for (const std::string_view uri : uris) {
-        const std::size_t end = uri.rfind('/');
-        const std::string_view parent = uri.substr(0, end), last = uri.substr(end + 1);
-        const bool is_plain = !last.empty() && std::ranges::all_of(last, is_alphanumeric);
-        if (is_plain && !names.empty() && parent == parent_before) {
-            wire::Name name(names.back().view().parent());
-            names.push_back(std::move(name.append(last)));
-        } else {
-            names.push_back(name_from_uri(uri));
-        }
-        parent_before = parent;
-    }
+    for (const std::string_view uri : uris) names.push_back(name_from_uri(uri));
     return names;
 }
 
