@@ -87,13 +87,6 @@ bool lands_beside(const OperationState& operation, const OperationSpec& spec) {
 
 }  // namespace
 
-/// Fetches of objects that have one completion.
-struct FetchGroup {
-    std::vector<OperationId> fetches;
-    std::size_t left = 0;
-    OperationTimes times;
-};
-
 struct Endpoint::State final : KeeperFetches {
     State(EndpointOptions options_, const wire::Name& own_name_, Forwarder& forwarder,
           PacketPool& pool_, security::Signer& signer)
@@ -115,7 +108,7 @@ struct Endpoint::State final : KeeperFetches {
     Fetcher fetcher;
     PacketPool& pool;
     std::unordered_map<OperationId, std::unique_ptr<OperationState>> operations;
-    std::unordered_map<OperationId, FetchGroup> fetch_groups;
+    std::unordered_map<OperationId, OperationGroup> fetch_groups;
     std::vector<OperationCompletion> completions;
     std::vector<Outcome> outcomes;  ///< kept between calls for its capacity
     TimePoint latest{};             ///< time of the latest event
@@ -176,10 +169,10 @@ void Endpoint::State::complete(Outcome& outcome) {
 void Endpoint::State::complete_in_group(const OperationState& operation, Outcome& outcome) {
     operation.object->memory().set_end(outcome.status, std::move(outcome.detail));
     const auto found = fetch_groups.find(operation.group);
-    FetchGroup& group = found->second;
+    OperationGroup& group = found->second;
     if (--group.left > 0) return;
-    group.times.ended = latest;
-    completions.push_back({.id = operation.group, .detail = {}, .times = group.times});
+    group.completion.times.ended = latest;
+    completions.push_back(std::move(group.completion));
     fetch_groups.erase(found);
 }
 
@@ -381,12 +374,12 @@ void Endpoint::fetch_object(OperationId id, ObjectFetchSpec spec, TimePoint now)
 void Endpoint::fetch_objects(OperationId id, std::vector<ObjectFetchSpec> specs, TimePoint now) {
     State& state = *state_;
     state.latest = now;
-    FetchGroup& group = state.fetch_groups[id];
-    group.left = specs.size();
-    group.times.started = now;
+    state.fetch_groups[id] = {
+        .left = specs.size(),
+        .completion = {.id = id, .detail = {}, .times = {.started = now}},
+    };
     for (ObjectFetchSpec& spec : specs) {
-        group.fetches.push_back(state.next_own_fetch++);
-        state.start_fetch(group.fetches.back(), std::move(spec)).group = id;
+        state.start_fetch(state.next_own_fetch++, std::move(spec)).group = id;
     }
     state.complete_ended();
 }
@@ -414,16 +407,9 @@ void Endpoint::acknowledge_kept(const wire::Name& requests,
 void Endpoint::cancel(OperationId id, TimePoint now) {
     state_->latest = now;
     if (state_->objects.cancel(id)) return;
-    const auto end = [&](OperationId one) {
-        const auto found = state_->operations.find(one);
-        if (found == state_->operations.end()) return;
-        state_->fetcher.end(*found->second, OperationStatus::kCancelled, "cancelled");
-    };
-    const auto group = state_->fetch_groups.find(id);
-    if (group == state_->fetch_groups.end()) {
-        end(id);
-    } else {
-        std::ranges::for_each(group->second.fetches, end);
+    for (const auto& [one, operation] : state_->operations) {
+        if (one != id && operation->group != id) continue;
+        state_->fetcher.end(*operation, OperationStatus::kCancelled, "cancelled");
     }
     state_->complete_ended();
 }

@@ -192,8 +192,8 @@ class Endpoint final : public Application {
     /// Starts fetching an object; its completion as in `submit` and
     /// `ObjectFetch::receive`.
     void fetch_object(OperationId id, ObjectFetchSpec spec, TimePoint now);
-    /// Starts fetching objects, with one completion when all have ended; how each did is in its
-    /// memory.
+    /// Starts fetching objects, with one completion when all have ended. The memory of each has
+    /// the status of its fetch.
     void fetch_objects(OperationId id, std::vector<ObjectFetchSpec> specs, TimePoint now);
 
     /// Serves keep requests from now on; kept objects and requests that failed are reported by

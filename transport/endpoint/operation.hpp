@@ -2,6 +2,7 @@
 // An operation: the unit of a collective, an object transfer or a message. It publishes at most one
 // tensor and fetches names, with one deadline and one completion.
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -140,6 +141,12 @@ struct OperationCompletion {
     std::string detail;  ///< readable text: the missing producers, or the difference
     OperationTimes times{};
     bool names_late = false;  ///< `detail` names the late producers
+};
+
+/// An operation of several parts, which completes once all of them have ended.
+struct OperationGroup {
+    std::size_t left = 0;  ///< parts that have not ended
+    OperationCompletion completion;
 };
 
 /// What an operation in flight waits for, as its completion would report it.

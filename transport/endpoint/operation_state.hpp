@@ -32,7 +32,7 @@ struct OperationState {
     std::uint64_t remaining_segments = 0;
     bool ended = false;
     std::function<void(OperationStatus)> on_end;  ///< receives the status in place of the caller
-    OperationId group = 0;                        ///< of the fetches that it is one of, or 0
+    OperationId group = 0;                        ///< that it is a part of; 0: none
     OperationTimes times;
 };
 

@@ -107,7 +107,7 @@ void ObjectPublisher::complete(OperationId id, OperationStatus status, std::stri
         completions_.push_back({id, status, std::move(detail)});
         return;
     }
-    Group& group = found->second;
+    OperationGroup& group = found->second;
     if (group.completion.status == OperationStatus::kDone) {
         group.completion.status = status;
         group.completion.detail = std::move(detail);

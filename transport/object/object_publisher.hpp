@@ -141,11 +141,6 @@ class ObjectPublisher {
         OperationId id = 0;
         std::unique_ptr<ObjectPublication> object;
     };
-    /// Objects that are published by one operation.
-    struct Group {
-        std::size_t left = 0;  ///< not ended
-        OperationCompletion completion;
-    };
 
     std::deque<Publishing>::iterator next_publication();
     /// Cuts the next segments of one object, and of further short ones while the hasher has lanes
@@ -185,7 +180,7 @@ class ObjectPublisher {
     RequestHandler* request_handler_ = nullptr;
     AwaitedObjects awaited_;
     RequestedObjects requested_;
-    std::unordered_map<OperationId, Group> groups_;
+    std::unordered_map<OperationId, OperationGroup> groups_;
     std::vector<OperationCompletion> completions_;
     std::uint64_t segments_served_ = 0;
     std::uint64_t retained_bytes_ = 0;
