@@ -120,6 +120,18 @@ OperationId fetch(Member& member, bool to_neighbour, const std::shared_ptr<Objec
     return 3;
 }
 
+/// Carries all that `member` requests from `producer`; `before` gets each packet ahead of it.
+void carry(Member& producer, Member& member,
+           const std::function<void(const wire::Name& wanted, Bytes& packet)>& before) {
+    while (!member.forwarder.asked.empty()) {
+        for (const wire::Name& wanted : std::exchange(member.forwarder.asked, {})) {
+            Bytes packet = producer.root_for(from_neighbour(wanted));
+            before(wanted, packet);
+            member.receive(packet);
+        }
+    }
+}
+
 }  // namespace
 
 TEST_CASE("a neighbour gets a draft, and everybody else the root that is signed at once") {
@@ -238,17 +250,11 @@ TEST_CASE("a member takes a draft from a neighbour by its tag, and serves it in 
     const auto memory = std::make_shared<ObjectMemory>();
     const OperationId id = fetch(member, true, memory);
     CHECK(member.forwarder.asked_of_neighbours == std::vector{kRoot});
-    while (!member.forwarder.asked.empty()) {
-        for (const wire::Name& wanted : std::exchange(member.forwarder.asked, {})) {
-            const Bytes packet = producer.root_for(from_neighbour(wanted));
-            const auto view = *wire::DataView::parse(packet);
-            if (wanted == kRoot) {
-                CHECK(security::is_draft(view));
-                CHECK(member.endpoint.vouches_for(view));
-            }
-            member.receive(packet);
-        }
-    }
+    carry(producer, member, [&](const wire::Name& wanted, const Bytes& packet) {
+        if (wanted != kRoot) return;
+        CHECK(is_draft(packet));
+        CHECK(member.endpoint.vouches_for(*wire::DataView::parse(packet)));
+    });
     REQUIRE(member.completion(id)->status == OperationStatus::kDone);
     CHECK(std::ranges::equal(memory->bytes(), bytes));
     const Bytes draft(memory->root().begin(), memory->root().end());
@@ -334,22 +340,17 @@ TEST_CASE("segments without digests are requested by plain names, and taken by t
     const auto memory = std::make_shared<ObjectMemory>();
     const OperationId id = fetch(member, true, memory);
     std::size_t segments = 0;
-    while (!member.forwarder.asked.empty()) {
-        for (const wire::Name& wanted : std::exchange(member.forwarder.asked, {})) {
-            const Bytes packet = producer.root_for(from_neighbour(wanted));
-            const auto view = *wire::DataView::parse(packet);
-            CHECK(member.endpoint.vouches_for(view));
-            CHECK(member.endpoint.told_digest(view) == nullptr);
-            if (wanted != kRoot) {
-                ++segments;
-                Bytes changed = packet;
-                changed[changed.size() / 2] ^= 1;
-                CHECK_FALSE(member.endpoint.vouches_for(*wire::DataView::parse(changed)));
-                member.receive(changed);  // as if someone had signed it with a key of the network
-            }
-            member.receive(packet);
-        }
-    }
+    carry(producer, member, [&](const wire::Name& wanted, const Bytes& packet) {
+        const auto view = *wire::DataView::parse(packet);
+        CHECK(member.endpoint.vouches_for(view));
+        CHECK(member.endpoint.told_digest(view) == nullptr);
+        if (wanted == kRoot) return;
+        ++segments;
+        Bytes changed = packet;
+        changed[changed.size() / 2] ^= 1;
+        CHECK_FALSE(member.endpoint.vouches_for(*wire::DataView::parse(changed)));
+        member.receive(changed);  // as if someone had signed it with a key of the network
+    });
     CHECK(segments > 3);
     REQUIRE(member.completion(id)->status == OperationStatus::kDone);
     CHECK(std::ranges::equal(memory->bytes(), bytes));
@@ -365,19 +366,14 @@ TEST_CASE("the tag of a segment proves nothing of other bytes at the same addres
     Member member("h2");
     const auto memory = std::make_shared<ObjectMemory>();
     const OperationId id = fetch(member, true, memory);
-    while (!member.forwarder.asked.empty()) {
-        for (const wire::Name& wanted : std::exchange(member.forwarder.asked, {})) {
-            Bytes packet = producer.root_for(from_neighbour(wanted));
-            if (wanted != kRoot) {
-                CHECK(member.endpoint.vouches_for(*wire::DataView::parse(packet)));
-                packet[packet.size() / 2] ^= 1;
-                const auto changed = *wire::DataView::parse(packet);
-                member.endpoint.on_data(changed, PacketRef(), false, member.now);
-                packet[packet.size() / 2] ^= 1;
-            }
-            member.receive(packet);
-        }
-    }
+    carry(producer, member, [&](const wire::Name& wanted, Bytes& packet) {
+        if (wanted == kRoot) return;
+        CHECK(member.endpoint.vouches_for(*wire::DataView::parse(packet)));
+        packet[packet.size() / 2] ^= 1;
+        const auto changed = *wire::DataView::parse(packet);
+        member.endpoint.on_data(changed, PacketRef(), false, member.now);
+        packet[packet.size() / 2] ^= 1;
+    });
     REQUIRE(member.completion(id)->status == OperationStatus::kDone);
     CHECK(std::ranges::equal(memory->bytes(), bytes));
 }
