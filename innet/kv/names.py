@@ -119,7 +119,7 @@ class BlockKey:
     @property
     def name(self) -> str:
         """The block's name."""
-        return f"{self.family.prefix}/{self.block_hash.hex()}"
+        return self.family.name(self.block_hash)
 
     @classmethod
     def parse(cls, name: str) -> BlockKey:

@@ -285,7 +285,7 @@ class PrefixCache:
             )
             return self._join(into, some, blocks)
 
-        # Announced blocks are awaited one by one, each from when it is asked for.
+        # Announced blocks are awaited one by one: the timeout of each begins with its request.
         block_bytes = self._layout.size_bytes(self._layout.ranges[0])
         batches = (1, _AWAITED) if producer else self._blocks.batches(block_bytes)
         found = await count_done_in_order(count * ranges, step, *batches, progress)

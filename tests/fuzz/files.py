@@ -105,7 +105,7 @@ def inputs(pattern: str, seed: int) -> Iterator[str]:
 
 
 def finding(parse: Callable[[Any], Any], document: str | bytes) -> str | None:
-    """What goes wrong with ``document``; ``None`` when it is parsed, or refused as it should be."""
+    """The defect that ``document`` reveals: a traceback, or that it takes too long."""
     began_s = time.monotonic()
     try:
         with contextlib.suppress(InnetError):  # what users get to read

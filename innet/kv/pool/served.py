@@ -232,10 +232,7 @@ class ServedBlocks:
         publication.holders -= 1
         publishing = publication.publishing
         if publishing is None or publishing.done():
-            if publication.holders:
-                return self._is_over(name, publication)
-            del self._publications[name]
-            return True
+            return self._is_over(name, publication)
 
         # A publication in progress cannot be withdrawn, but another part may hold it meanwhile.
         def ended(_: object) -> None:

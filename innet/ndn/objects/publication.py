@@ -208,7 +208,7 @@ class Publication:
         wire.check_size(await self._segment(0), self.versioned)
 
     async def answer(self, interest: ReceivedInterest) -> Answer:
-        """The packet that an Interest below ``name`` requests; nothing if there is none."""
+        """Return the packet that an Interest below ``name`` requests, or ``None``."""
         name = without_digest(interest.name)
         below = name.parent()
         number = number_at(name, -1, ComponentType.SEGMENT)
