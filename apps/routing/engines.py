@@ -63,6 +63,19 @@ class Engine:
             _log.warning("engine %s does not answer: %s", self.name, failure)
 
 
+@dataclass(frozen=True)
+class BlockScope:
+    """The blocks that a prompt can use, beside its tokens.
+
+    Attributes:
+        salt: of the prompt.
+        lora: name of the adapter; ``None``: the base model.
+    """
+
+    salt: str = ""
+    lora: str | None = None
+
+
 class Placement:
     """Chooses engines for prompts, with what the pool's index knows."""
 
@@ -97,7 +110,7 @@ class Placement:
         session: aiohttp.ClientSession,
         tokens: list[int],
         tried: Collection[Engine] = (),
-        salt: str = "",
+        scope: BlockScope = BlockScope(),
     ) -> tuple[Engine, float]:
         """The engine for a prompt, and how long it probably computes it.
 
@@ -105,9 +118,9 @@ class Placement:
             session: in which the index is asked.
             tokens: of the prompt.
             tried: not to be chosen. One that is down is chosen where all others are, too.
-            salt: of the prompt's blocks.
+            scope: of the prompt's blocks.
         """
-        location = await self._locate(session, tokens, salt)
+        location = await self._locate(session, tokens, scope)
         left = [engine for engine in self.engines if engine not in tried]
         able = [engine for engine in left if not engine.is_down] or left
         waits = [
@@ -118,7 +131,7 @@ class Placement:
         return self.engines[number], self._costs.serve_s(len(tokens), own, location.tokens)
 
     async def _locate(
-        self, session: aiohttp.ClientSession, tokens: list[int], salt: str
+        self, session: aiohttp.ClientSession, tokens: list[int], scope: BlockScope
     ) -> Location:
         """Without an answer of the index, no engine has a block."""
         names = [engine.name for engine in self.engines]
@@ -129,7 +142,13 @@ class Placement:
             packed = base64.b64encode(np.asarray(tokens, "<u4").tobytes()).decode()
         except OverflowError:  # no engine has such tokens, and the one that is chosen says so
             return nothing
-        body = {"packed": [packed], "members": names, "model": self._model, "salt": salt}
+        body = {
+            "packed": [packed],
+            "members": names,
+            "model": self._model,
+            "salt": scope.salt,
+            "lora": scope.lora,
+        }
         try:
             url = f"{self._index_url}/v1/locate"
             async with session.post(url, json=body, timeout=_INDEX_TIMEOUT) as answer:

@@ -12,7 +12,8 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
-from routing.engines import Engine, Placement
+from routing.adapters import Adapters
+from routing.engines import BlockScope, Engine, Placement
 
 ENGINE_HEADER = "X-Innet-Engine"
 _MOST_BODY_BYTES = 64 << 20
@@ -58,6 +59,7 @@ class Front:
             first_byte_s: limit until the answer of an engine begins.
         """
         self._placement = placement
+        self._adapters = Adapters(placement.engines)
         self._first_byte_s = first_byte_s
         self._numbers = itertools.count()
 
@@ -102,10 +104,13 @@ class Front:
             message = "the body is no JSON object: send what OpenAI's interface takes"
             raise web.HTTPBadRequest(text=_error(message), content_type=_JSON) from None
         salt = document.get("cache_salt")
-        salt = salt if isinstance(salt, str) else ""
+        scope = BlockScope(
+            salt if isinstance(salt, str) else "",
+            await self._adapters.of_request(self._session, document),
+        )
         tried: set[Engine] = set()
         while len(tried) < len(self._placement.engines):
-            engine, work_s = await self._placement.place(self._session, tokens, tried, salt)
+            engine, work_s = await self._placement.place(self._session, tokens, tried, scope)
             tried.add(engine)
             number = next(self._numbers)
             engine.work_s[number] = work_s

@@ -23,6 +23,7 @@ from innet.kv.events.wire import BlocksStored
 sys.path.insert(0, str(Path(__file__).parents[2] / "apps"))
 
 import engine_router
+from routing.adapters import Adapters
 from routing.engines import Engine, Placement
 from routing.front import ENGINE_HEADER, Front
 
@@ -74,7 +75,8 @@ def engine_app(
         return response
 
     async def models(_: web.Request) -> web.Response:
-        return web.json_response({"data": [{"id": "llama"}]})
+        cards = [{"id": "llama", "parent": None}, {"id": "tuned", "parent": "llama"}]
+        return web.json_response({"data": cards})
 
     app = web.Application()
     app.router.add_post("/v1/completions", complete)
@@ -92,8 +94,10 @@ class Routed:
         session: aiohttp.ClientSession,
         hold: asyncio.Event,
         left: asyncio.Event,
+        directory: PoolDirectory,
     ) -> None:
         self.url = url
+        self.directory = directory
         self.session = session
         self.hold = hold
         self.left = left
@@ -138,7 +142,7 @@ async def routed(
         placement = Placement(engines, make_router(router, costs, NAMES), costs, index, model)
         url = await stack.enter_async_context(served(Front(placement).app()))
         session = await stack.enter_async_context(aiohttp.ClientSession())
-        yield Routed(url, session, hold, left)
+        yield Routed(url, session, hold, left, directory)
 
 
 async def test_a_request_goes_to_the_engine_that_has_its_prefix() -> None:
@@ -498,6 +502,57 @@ async def test_a_salted_prompt_is_looked_up_with_its_salt() -> None:
             async with router.session.post(f"{router.url}/v1/completions", json=body) as answer:
                 names.add(answer.headers[ENGINE_HEADER])
         assert names == set(NAMES)
+
+
+ADAPTED = tuple(range(5000, 7048))
+"""A prompt of which h1 has the base model's blocks, h2 an adapter's, and h0 those with a salt."""
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"model": "llama"}, "h1"),
+        ({"model": "tuned"}, "h2"),
+        ({"model": "tuned", "cache_salt": "acme"}, "h0"),
+        ({"model": "llama:tuned"}, "h2"),
+        ({"model": "llama", "lora_path": "tuned"}, "h2"),
+        ({"model": "llama", "lora_path": ["tuned"]}, "h1"),
+        ({}, "h1"),
+    ],
+)
+async def test_a_prompt_for_an_adapter_is_looked_up_with_the_adapter(
+    fields: dict[str, object], expected: str
+) -> None:
+    async with routed() as router:
+        router.hold.set()
+        for first, name, lora, salt in (
+            (1000, "h1", None, None), (2000, "h2", "tuned", None), (3000, "h0", "tuned", "acme"),
+        ):  # fmt: skip
+            hashes = tuple(range(first, first + 128))
+            extra = ((salt,),) + (None,) * 127 if salt else ()
+            stored = BlocksStored(hashes, None, ADAPTED, 16, extra=extra, lora=lora)
+            router.directory.apply(name, "llama", [stored])
+        body = {"prompt": ADAPTED, **fields}
+        for _ in range(3):
+            async with router.session.post(f"{router.url}/v1/completions", json=body) as answer:
+                assert answer.headers[ENGINE_HEADER] == expected
+
+
+async def test_an_adapter_that_is_loaded_later_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("routing.adapters._REFRESH_S", 0.0)
+    cards = [{"id": "llama"}]
+
+    async def models(_: web.Request) -> web.Response:
+        return web.json_response({"data": cards})
+
+    app = web.Application()
+    app.router.add_get("/v1/models", models)
+    async with served(app) as url, aiohttp.ClientSession() as session:
+        adapters = Adapters([Engine("h0", "http://127.0.0.1:1"), Engine("h1", url)])
+        assert await adapters.of_request(session, {"model": "tuned"}) is None
+        cards.append({"id": "tuned", "parent": "llama"})
+        assert await adapters.of_request(session, {"model": "tuned"}) == "tuned"
+        assert await adapters.of_request(session, {"model": 7}) is None
 
 
 H0 = "h0=http://127.0.0.1:8000"
