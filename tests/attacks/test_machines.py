@@ -14,7 +14,7 @@ import pytest
 import zmq
 import zmq.asyncio
 
-from innet.cluster.machines import connection_limit, sockets
+from innet.cluster.machines import connection_limit, resumption, sockets
 from innet.cluster.machines.addresses import Address
 from innet.cluster.machines.agent_key import KeyPair
 from innet.cluster.machines.messages import (
@@ -279,6 +279,45 @@ async def test_a_machine_that_never_reads_holds_a_window_of_each_stream(tmp_path
             pass
         assert writer.transport.get_write_buffer_size() > 15 * WINDOW_BYTES
         writer.transport.abort()
+
+
+async def test_a_machine_that_acknowledges_nothing_is_lost(tmp_path: Path, monkeypatch) -> None:
+    """Each stream that it may not open provokes a reset, which the launcher keeps."""
+    monkeypatch.setattr(resumption, "MAX_BACKLOG", 100)
+    async with attacked(tmp_path) as cluster, Peer(cluster) as peer:
+        assert isinstance(await peer.join("h2"), JoinAcceptance)
+        machine = await cluster.listener.joined("h2")
+        for number in range(1, 300):
+            opened = OpenFrame(2 * number, 1, "controller.ctl").encoded()
+            await peer.send(frame_message(number, 0, opened))
+        assert "without an acknowledgement" in await machine.lost()
+
+
+async def test_a_connection_full_of_unread_messages_is_closed(tmp_path: Path, monkeypatch) -> None:
+    """Heartbeats answer frames, and ZeroMQ would keep them all."""
+    monkeypatch.setattr(sockets, "_UNSENT_MESSAGES", 100)
+    async with attacked(tmp_path) as cluster, Peer(cluster) as peer:
+        peer.socket.rcvhwm = 1
+        assert isinstance(await peer.join("h2"), JoinAcceptance)
+        machine = await cluster.listener.joined("h2")
+        monitor = peer.socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
+        closed = asyncio.ensure_future(monitor.recv_multipart())
+        while not closed.done():
+            machine.tunnel.heartbeat()
+            await asyncio.sleep(0)
+        peer.socket.disable_monitor()
+        assert not machine.is_lost
+
+
+async def test_refusals_without_end_are_printed_a_few_times(tmp_path: Path) -> None:
+    said: list[str] = []
+    async with attacked(tmp_path) as cluster:
+        cluster.listener.on_refused(lambda _address, reason: said.append(reason))
+        for number in range(40):
+            async with Peer(cluster) as peer:
+                refusal = await peer.join(machines={f"x{number}": "x" * 22})
+                assert isinstance(refusal, JoinRefusal)
+    assert len(said) == 20
 
 
 async def test_silent_connections_hold_few_descriptors_and_end_no_session(

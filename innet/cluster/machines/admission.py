@@ -27,11 +27,13 @@ class Peer:
         connection: the connection, as ZeroMQ's ROUTER numbers it.
         key: the CURVE key, in Z85, that the connection has proven.
         address: of the other end, for people.
+        descriptor: of the connection; -1: unknown.
     """
 
     connection: bytes
     key: str
     address: str
+    descriptor: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,7 @@ class _Session:
     """``None``: interrupted; the agent may come back."""
     address: str
     heard_at_s: float
+    descriptor: int
 
 
 @dataclass(slots=True)
@@ -114,9 +117,15 @@ class Admission:
         session = self._machines[machine].session
         return None if session is None else session.connection
 
-    def count_connected(self) -> int:
-        """How many machines have a connection now."""
-        return len(self._by_connection)
+    def descriptors(self) -> set[int]:
+        """Of the connections of machines."""
+        sessions = (machine.session for machine in self._machines.values())
+        return {each.descriptor for each in sessions if each and each.connection is not None}
+
+    def descriptor_of(self, machine: str) -> int:
+        """Of a machine's connection; -1 without one."""
+        session = self._machines[machine].session
+        return -1 if session is None or session.connection is None else session.descriptor
 
     # Joining
 
@@ -152,7 +161,9 @@ class Admission:
         is_resumed = session is not None and session.id == request.session
         if session is not None and session.connection is not None:
             del self._by_connection[session.connection]
-        machine.session = _Session(request.session, peer.connection, peer.address, now_s)
+        machine.session = _Session(
+            request.session, peer.connection, peer.address, now_s, peer.descriptor
+        )
         self._by_connection[peer.connection] = name
         return Admitted(name, is_resumed)
 

@@ -340,8 +340,9 @@ class LauncherConnection:
                 raise _Interrupted(f"the connection to {self._address} broke")
             elif has_connected:
                 raise _Interrupted(
-                    f"{self._address} is not the launcher that wrote {self._token_path}: it does "
-                    "not have its key. Copy the token file that `innet up --listen` has written now"
+                    f"{self._address} is not the launcher that wrote {self._token_path}, or "
+                    "strangers open too many connections to it. Copy the token file that `innet up "
+                    "--listen` has written now, or let a firewall admit the machines alone"
                 )
             else:
                 raise _Interrupted(

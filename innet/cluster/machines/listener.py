@@ -54,6 +54,9 @@ from innet.errors import EmulationError
 _LINGER_MS: Final = 500
 """How long the end of the launcher waits until machines have read that it ends."""
 _REMEMBERED_REFUSALS: Final = 1024
+_REPORTED_REFUSALS: Final = 20
+_REPORT_S: Final = 60.0
+"""Period in which so many refusals are reported."""
 
 _log = logging.getLogger(__name__)
 
@@ -159,6 +162,8 @@ class MachineListener:
         self._on_refused: list[Callable[[str, str], object]] = []
         self._on_bound: list[Callable[[LauncherIdentity], object]] = []
         self._refused: OrderedDict[bytes, None] = OrderedDict()
+        self._reported = 0
+        self._reported_from_s = monotonic()
         self._context: zmq.asyncio.Context | None = None
         self._socket: zmq.asyncio.Socket | None = None
         self._authenticator: AsyncioAuthenticator | None = None
@@ -252,7 +257,7 @@ class MachineListener:
         self._socket = router(
             self._context, self._identity.pair, dead_after_s=2 * self._heartbeats.timeout_s
         )
-        self._limit = ConnectionLimit(self._context, self._socket, self._admission.count_connected)
+        self._limit = ConnectionLimit(self._context, self._socket, self._admission.descriptors)
         try:
             self._bind(self._socket)
         except zmq.ZMQError as error:
@@ -329,7 +334,7 @@ class MachineListener:
             identity = frames[0].bytes
             # One that a peer has chosen could be that of another peer.
             if len(frames) == 2 and len(identity) == 5 and identity[0] == 0:
-                peer = Peer(identity, str(frames[1]["User-Id"]), _address(frames[1]))
+                peer = _peer(identity, frames[1])
                 try:
                     self._on_message(peer, frames[1].bytes)
                 except Exception as error:  # a defect for one machine must not end the others
@@ -377,9 +382,7 @@ class MachineListener:
         self._finish(self._admission.moved(request, peer))
         outcome = self._admission.join(request, peer, monotonic())
         if isinstance(outcome, JoinRefusal):
-            _log.info("%s may not join: %s", peer.address, outcome.message)
-            for callback in self._on_refused:
-                asyncio.get_running_loop().call_soon(callback, peer.address, outcome.message)
+            self._report_refused(peer.address, outcome.message)
             self._transmit(peer.connection, reply_message(outcome))
             self._refused[peer.connection] = None
             if len(self._refused) > _REMEMBERED_REFUSALS:
@@ -387,6 +390,18 @@ class MachineListener:
             return
         self._report_bound()
         self._admit(outcome, request, peer)
+
+    def _report_refused(self, address: str, reason: str) -> None:
+        """Report the first refusals of a while: anybody can knock without end."""
+        now_s = monotonic()
+        if now_s - self._reported_from_s >= _REPORT_S:
+            self._reported, self._reported_from_s = 0, now_s
+        self._reported += 1
+        if self._reported > _REPORTED_REFUSALS:
+            return
+        _log.info("%s may not join: %s", address, reason)
+        for callback in self._on_refused:
+            asyncio.get_running_loop().call_soon(callback, address, reason)
 
     def _report_bound(self) -> None:
         """Report the identity if a machine has been bound to its key."""
@@ -435,14 +450,19 @@ class MachineListener:
     # Connections
 
     def _transmit_of(self, machine: JoinedMachine, connection: bytes, message: bytes) -> None:
-        if not self._transmit(connection, message):
-            machine.tunnel.interrupt()
-            self._admission.on_interrupted(connection)
+        if self._transmit(connection, message):
+            return
+        assert self._limit is not None
+        machine.tunnel.interrupt()
+        if self._admission.connection_of(machine.name) == connection:
+            # The connection may be open, and full of messages that its machine does not read.
+            self._limit.close_connection(self._admission.descriptor_of(machine.name))
+        self._admission.on_interrupted(connection)
 
     def _transmit(self, connection: bytes, message: bytes) -> bool:
-        """Whether the connection is open."""
+        """Whether the connection is open, and takes the message."""
         assert self._socket is not None
-        sent: Any = self._socket.send_multipart([connection, message])
+        sent: Any = self._socket.send_multipart([connection, message], zmq.NOBLOCK)
         if not sent.done():
             sent.add_done_callback(lambda future: future.exception())
             return True
@@ -462,8 +482,6 @@ class MachineListener:
             due_s = monotonic() + interval_s
             for machine in list(self._joined.values()):
                 machine.tunnel.heartbeat()
-            assert self._limit is not None
-            self._limit.listen()
             for lost in self._admission.silent(monotonic()):
                 self._say_bye(lost)
                 self._finish(lost)
@@ -483,6 +501,10 @@ class MachineListener:
         for callback in self._on_lost:
             asyncio.get_running_loop().call_soon(callback, machine, lost.reason)
         return machine.end(lost.reason)
+
+
+def _peer(identity: bytes, frame: zmq.Frame) -> Peer:
+    return Peer(identity, str(frame["User-Id"]), _address(frame), int(frame.get(zmq.SRCFD)))
 
 
 def _address(frame: zmq.Frame) -> str:

@@ -13,7 +13,10 @@ from innet.cluster.machines.messages import NumberedFrame, frame_message, heartb
 
 _FRAMES_PER_ACKNOWLEDGEMENT: Final = 32
 MAX_BACKLOG: Final = 1 << 16
-"""Frames that wait for an acknowledgement, above which nothing new is begun."""
+"""Frames that wait for an acknowledgement, above which nothing new is begun.
+
+Twice as many end the session: the other end provokes frames, such as resets, and acknowledges none.
+"""
 
 
 class BrokenSession(Exception):
@@ -60,9 +63,12 @@ class ResumableSession:
         """The frame of a message.
 
         Raises:
-            BrokenSession: it is not the next one, or acknowledges what was never sent from here.
+            BrokenSession: it is not the next one, acknowledges what was never sent from here, or
+                too little of what was.
         """
         self.on_acknowledgement(message.acknowledged)
+        if self.backlog > 2 * MAX_BACKLOG:
+            raise BrokenSession(f"{self.backlog} frames without an acknowledgement")
         if message.number != self._received + 1:
             raise BrokenSession(f"frame {message.number} after {self._received}")
         self._received = message.number

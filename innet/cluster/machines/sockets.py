@@ -9,13 +9,16 @@ import zmq.asyncio
 
 from innet.cluster.machines.agent_key import KeyPair
 from innet.cluster.machines.messages import MAX_MESSAGE_BYTES
+from innet.cluster.machines.resumption import MAX_BACKLOG
 
 ZAP_DOMAIN: Final = "innet"
 
 _HANDSHAKE_MS: Final = 5000
-_UNREAD_MESSAGES: Final = 64
-"""Limit of unread messages of a peer: 16 MiB with the largest ones."""
-_BACKLOG: Final = 128
+_UNREAD_MESSAGES: Final = 16
+"""Limit of unread messages of a peer: 4 MiB with the largest ones."""
+_UNSENT_MESSAGES: Final = 4 * MAX_BACKLOG
+"""Of a machine that does not read, beyond all frames of its session (:mod:`.resumption`)."""
+_BACKLOG: Final = 1024
 
 
 def router(
@@ -32,7 +35,8 @@ def router(
     socket.curve_secretkey = pair.secret_key.encode()
     socket.zap_domain = ZAP_DOMAIN.encode()
     socket.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)
-    socket.setsockopt(zmq.ROUTER_MANDATORY, 1)  # tells that a connection is closed
+    socket.setsockopt(zmq.ROUTER_MANDATORY, 1)  # tells that a connection is closed, or full
+    socket.sndhwm = _UNSENT_MESSAGES
     socket.setsockopt(zmq.HEARTBEAT_IVL, max(1, int(dead_after_s * 500)))
     socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, max(1, int(dead_after_s * 1000)))
     socket.backlog = _BACKLOG
@@ -45,6 +49,7 @@ def dealer(
     """An agent's socket for one connection: a CURVE client that does not connect again."""
     socket = context.socket(zmq.DEALER)
     _bound(socket)
+    socket.sndhwm = 0  # windows bound what is sent; a dropped message would break a session
     socket.curve_publickey = pair.public_key.encode()
     socket.curve_secretkey = pair.secret_key.encode()
     socket.curve_serverkey = server_key.encode()
@@ -58,5 +63,4 @@ def _bound(socket: zmq.asyncio.Socket) -> None:
     socket.ipv6 = True
     socket.maxmsgsize = MAX_MESSAGE_BYTES
     socket.rcvhwm = _UNREAD_MESSAGES
-    socket.sndhwm = 0  # windows bound what is sent; a dropped message would break a session
     socket.setsockopt(zmq.HANDSHAKE_IVL, _HANDSHAKE_MS)

@@ -15,6 +15,7 @@ from tests.cluster.several_machines.machines import launched, machines, star
 
 pytestmark = [pytest.mark.netns, pytest.mark.cluster]
 WORKERS = Path(__file__).parent / "workers"
+FLOOD = Path(__file__).parents[2] / "attacks" / "workers" / "flood.py"
 CURVE_GREETING = (b"\xff" + bytes(7) + b"\x01\x7f\x03\x01CURVE").ljust(64, b"\0")
 
 
@@ -71,3 +72,22 @@ async def test_a_machine_cannot_start_jobs() -> None:
         with pytest.raises(ControlError, match="machine h1 may not start jobs on net"):
             await client.request("run_job", job)
         client.close()
+
+
+async def test_a_flood_of_connections_ends_neither_a_job_nor_a_session() -> None:
+    async with machines(4) as lab:
+        up, _ = await launched(lab, star(["h1", "h2"]), ["h1", "h2"])
+        job = lab.innet(
+            *("h0", "run", "--on", "net", "--", "python"),
+            *(str(WORKERS / "until_file.py"), str(lab.folder / "stop")),
+        )
+        await job.says("sums")
+        host, _, port = lab.address.rpartition(":")
+        flood = lab.start("h3", sys.executable, str(FLOOD), host, port, "500", "10")
+        await flood.says("flooded")
+        assert await flood.ends() == 0, flood.text
+        await job.says("sums", len(job.lines) + 2)
+        (lab.folder / "stop").touch()
+        assert await job.ends() == 0, job.text
+        assert "lost" not in up.text
+        assert "Let a firewall admit the addresses of machines alone" in up.text
