@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import secrets
 import stat
 from pathlib import Path
 from typing import Final
 
 from innet.errors import SecurityError
+from innet.output_files import replace_output
 
 _MAX_BYTES: Final = 1 << 16
 
@@ -26,18 +26,7 @@ def write_private(path: Path, text: str, *, is_durable: bool = False) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
-    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        with open(descriptor, "w") as file:
-            file.write(text)
-            if is_durable:
-                file.flush()
-                os.fsync(descriptor)
-        os.replace(unfinished, path)
-    except BaseException:
-        unfinished.unlink(missing_ok=True)
-        raise
+    replace_output(path, [text], mode=0o600, is_durable=is_durable)
 
 
 def make_private_folder(folder: Path) -> None:

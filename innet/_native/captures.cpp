@@ -33,7 +33,7 @@ void add_packet(PcapngFile& file, std::uint32_t interface, std::int64_t time_ns,
 void bind_captures(nb::module_& module) {
     nb::class_<PcapngFile>(module, "PcapngFile",
                            "A pcapng file with Ethernet interfaces and times in nanoseconds.")
-        .def(nb::init<const std::string&>(), "path"_a)
+        .def(nb::init<int>(), "descriptor"_a)
         .def("add_interface", &PcapngFile::add_interface, "name"_a)
         .def("add_packet", &add_packet, "interface"_a, "time_ns"_a, "frame"_a)
         .def("flush", &PcapngFile::flush)

@@ -148,8 +148,7 @@ class PythonSimulation {
     }
 
     /// `links`: the interface name of each direction to capture.
-    std::uint32_t start_capture(const std::string& path,
-                                const std::map<LinkIndex, std::string>& links) {
+    std::uint32_t start_capture(int descriptor, const std::map<LinkIndex, std::string>& links) {
         std::vector<capture::CapturedLink> all;
         for (LinkIndex link = 0; link < simulation_.links(); ++link) {
             const auto named = links.find(link);
@@ -157,8 +156,8 @@ class PythonSimulation {
             all.push_back({captured ? named->second : "", simulation_.source_of(link),
                            simulation_.target_of(link), captured});
         }
-        auto started =
-            std::make_unique<capture::PacketCapture>(path, std::move(all), simulation_.streams());
+        auto started = std::make_unique<capture::PacketCapture>(descriptor, std::move(all),
+                                                                simulation_.streams());
         if (!started->good()) {
             throw std::runtime_error("the file could not be written");
         }
@@ -373,8 +372,9 @@ void bind_simulation(nb::module_& module) {
                      [](const PythonSimulation& self) { return self.simulation().now().count(); })
         .def("run", &PythonSimulation::run, "until_ns"_a.none(), "most_packets"_a,
              "Lets time pass; why it stopped: one of STOP_*.")
-        .def("start_capture", &PythonSimulation::start_capture, "path"_a, "links"_a,
-             "Writes what crosses the links into a pcapng file; the capture's number.")
+        .def("start_capture", &PythonSimulation::start_capture, "descriptor"_a, "links"_a,
+             "Writes what crosses the links into a pcapng file, which it closes; the capture's "
+             "number.")
         .def("stop_capture", &PythonSimulation::stop_capture, "capture"_a,
              "Whether all of it could be written.")
         .def("take_ended", &PythonSimulation::take_ended,

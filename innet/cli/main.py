@@ -66,8 +66,13 @@ class CommandGroup(TyperGroup):
                 raise
             _print_error(str(error))
             raise typer.Exit(error.exit_code) from None
-        except (typer.Exit, typer.Abort, OSError):
-            raise  # typer's own, among them the end of a pipe's reader
+        except (typer.Exit, typer.Abort):
+            raise
+        except OSError as error:
+            if error.filename is None or ctx.params["debug"]:
+                raise  # typer's own, among them the end of a pipe's reader
+            _print_error(f"{error.filename}: {error.strerror}")
+            raise typer.Exit(1) from None
         except Exception as error:
             if _is_usage(error):
                 _reword(error)

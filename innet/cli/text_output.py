@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from innet.errors import SecurityError
+from innet.errors import FileError
+from innet.output_files import write_output
 from innet.printable import printable
 
 if TYPE_CHECKING:
@@ -59,6 +60,6 @@ def write_text(text: str, output: Path | None) -> None:
         say(text, nl=False)
         return
     try:
-        output.write_text(text)
+        write_output(output, text)
     except OSError as error:
-        raise SecurityError(f"cannot write {output}: {error.strerror}") from error
+        raise FileError(f"cannot be written: {error.strerror}", path=output) from error

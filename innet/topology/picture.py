@@ -17,6 +17,7 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from innet.errors import TopologyError
+from innet.output_files import open_output
 from innet.topology.model import Topology
 from innet.topology.summary import (
     counts,
@@ -206,8 +207,9 @@ def draw_picture(topology: Topology, path: Path) -> None:
     # Text stays text, and the same network gives the same bytes.
     reproducible: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": topology.name}
     try:
-        with mpl.rc_context(reproducible):
-            figure.savefig(path, dpi=150, metadata=_NO_DATE.get(path.suffix.lower()))
+        with mpl.rc_context(reproducible), open_output(path) as file:
+            kind = path.suffix.lower()
+            figure.savefig(file, dpi=150, format=kind[1:], metadata=_NO_DATE.get(kind))
     except OSError as error:
         raise TopologyError(f"cannot be written: {error.strerror}", path=path) from None
 

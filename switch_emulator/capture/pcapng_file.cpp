@@ -27,7 +27,7 @@ void pad(std::vector<std::uint8_t>& bytes) { bytes.resize((bytes.size() + 3) / 4
 
 }  // namespace
 
-PcapngFile::PcapngFile(const std::string& path) : file_(path, std::ios::binary | std::ios::trunc) {
+PcapngFile::PcapngFile(int descriptor) : file_(::fdopen(descriptor, "wb")) {
     put(kByteOrderMagic);
     put(kVersion);
     put(kUnknownSize);  // of the section, in two words
@@ -64,6 +64,10 @@ void PcapngFile::add_packet(std::uint32_t interface, Duration when,
     write_block(kEnhancedPacket);
 }
 
+void PcapngFile::flush() {
+    if (file_) std::fflush(file_.get());
+}
+
 void PcapngFile::put(std::uint32_t word) { append(body_, word, 4); }
 
 void PcapngFile::put_option(std::uint16_t code, std::span<const std::uint8_t> value) {
@@ -82,9 +86,10 @@ void PcapngFile::write_block(std::uint32_t type) {
         head[4 + byte] = static_cast<char>(size >> (8 * byte));
     }
     append(body, size, 4);
-    file_.write(head.data(), head.size());
-    file_.write(reinterpret_cast<const char*>(body.data()),
-                static_cast<std::streamsize>(body.size()));
+    if (file_) {
+        std::fwrite(head.data(), 1, head.size(), file_.get());
+        std::fwrite(body.data(), 1, body.size(), file_.get());
+    }
     body.clear();
 }
 

@@ -19,6 +19,7 @@ from innet import __version__
 from innet.errors import InnetError
 from innet.machine import processor_name
 from innet.node.node_config import Mode
+from innet.output_files import write_output
 
 _BUSY_LOAD_PER_CORE = 0.5
 
@@ -384,7 +385,7 @@ class Comparison(BaseModel):
     def save(self, path: Path) -> None:
         """Write it as JSON."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(self.model_dump_json(indent=2) + "\n", encoding="utf-8")
+        write_output(path, self.model_dump_json(indent=2) + "\n")
 
     @classmethod
     def load(cls, path: Path) -> Comparison:

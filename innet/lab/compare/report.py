@@ -27,6 +27,7 @@ from innet.lab.compare.measurement import (
     SimulatedRun,
 )
 from innet.lab.compare.summary import summary_sentences
+from innet.output_files import write_output
 from innet.quantities import rounded_duration, rounded_rate, rounded_size
 
 _ABSENT = "-"
@@ -174,7 +175,7 @@ def write_report(comparison: Comparison, path: Path, recordings: Sequence[Path] 
     path.parent.mkdir(parents=True, exist_ok=True)
     folder = path.parent.absolute()
     links = [Path(os.path.relpath(recording.absolute(), folder)) for recording in recordings]
-    path.write_text(render_report(comparison, links), encoding="utf-8")
+    write_output(path, render_report(comparison, links))
 
 
 def render_report(comparison: Comparison, recordings: Sequence[Path] = ()) -> str:

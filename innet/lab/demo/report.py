@@ -18,6 +18,7 @@ from rich.text import Text
 
 from innet.lab.demo.demonstration import TrainingComparison
 from innet.lab.demo.training import ALONE, TrainingRecord
+from innet.output_files import write_output
 
 TITLES: Final = {
     ALONE: "single process",
@@ -88,7 +89,7 @@ def save(rows: Sequence[TrainingComparison], title: str, directory: Path) -> lis
     }
     paths = [directory / name for name in documents]
     for path, text in zip(paths, documents.values(), strict=True):
-        path.write_text(text, encoding="utf-8")
+        write_output(path, text)
     return paths
 
 

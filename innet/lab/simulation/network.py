@@ -20,6 +20,7 @@ from innet.errors import PlanError, SimulationError
 from innet.lab.simulation.jobs import SimulatedJob, SimulatedKeys
 from innet.node.native_settings import NodeSizes, native_settings, native_shape
 from innet.node.node_config import LinkShape, Mode
+from innet.output_files import find_output
 from innet.plans import Interval, Plan
 from innet.settings import Settings
 from innet.topology import Link, Topology
@@ -404,7 +405,12 @@ class Capture:
         self._native = network.native
         self._path = path
         try:
-            self._number: int | None = self._native.start_capture(str(path), names)
+            descriptor = find_output(Path(path)).open()
+            self._number: int | None = self._native.start_capture(descriptor, names)
+        except OSError as error:
+            raise SimulationError(
+                f"the packet trace {path} cannot be written: {error.strerror}"
+            ) from error
         except RuntimeError:
             raise self._failed() from None
 

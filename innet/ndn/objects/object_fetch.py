@@ -26,7 +26,7 @@ from innet.ndn import wire
 from innet.ndn.objects.discovery import fetch_believed, locate
 from innet.ndn.objects.publication import MANIFEST
 from innet.ndn.objects.segments import CongestionWindow, RetransmissionTimer, SegmentQueue
-from innet.ndn.objects.sink import FileSink, MemorySink, Sink
+from innet.ndn.objects.sink import Sink, open_sink
 from innet.security.validation import ReceivedData, Validator
 from innet.tlv_numbers import NackReason, SignatureType
 
@@ -412,7 +412,8 @@ async def fetch(
     Args:
         name: of the object. RDR metadata give its latest version or, where there are none, any
             packet below the name. A name that ends with a version is fetched unchanged.
-        into: a file, which appears when the object is complete; memory by default.
+        into: a file, which appears when the object is complete; or a FIFO, a device or a descriptor
+            such as ``/dev/stdout``, which receives bytes as they arrive. Memory by default.
         exact: the segments are right below ``name``, which has no version.
         validator: in place of the client's: of metadata and segments, or of the root manifest.
         patience_s: how long a packet may go unanswered.
@@ -429,13 +430,13 @@ async def fetch(
         TransportError: the file cannot be written, or the object is too large.
     """
     believed = validator or client.validator
+    sink = await open_sink(into)
     place = await locate(
         client, as_name(name), exact=exact, validator=believed, deadline_s=patience_s
     )
     single = None if place.packet is None else place.packet.content
     if single is not None and most_bytes is not None and len(single) > most_bytes:
         raise too_large(place.name, most_bytes)
-    sink: Sink = MemorySink() if into is None else FileSink(into)
     if single is not None:
         await sink.write([single])
         return FetchedObject(

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import errno
 import os
 import stat
+import threading
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 from innet.errors import TransportError
+from innet.ndn.objects.open_descriptor import OpenDescriptor
+from innet.output_files import OutputTarget, find_output
 
 _WRITE_BYTES = 4 << 20
+_READER_PERIOD_S = 0.05
+"""How often a FIFO is tried until a program reads it."""
 PART_SUFFIX = ".part"
 
 
@@ -55,9 +64,9 @@ class FileSink:
     first; a link, or another user's file, is an error and stays untouched.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._part = path.with_name(path.name + PART_SUFFIX)
+    def __init__(self, target: OutputTarget) -> None:
+        self._target = target
+        self._part = target.path.with_name(target.path.name + PART_SUFFIX)
         self._created: tuple[int, int, int] | None = None
         self._waiting: list[bytes] = []
         self._waiting_bytes = 0
@@ -80,9 +89,7 @@ class FileSink:
         try:
             await asyncio.to_thread(self._write_out, self._waiting, last)
         except OSError as error:
-            raise TransportError(
-                f"cannot write {self._part}: {error.strerror}; choose another file, or make room"
-            ) from error
+            raise _not_written(self._part, error) from error
         self._written_bytes += self._waiting_bytes
         self._waiting, self._waiting_bytes = [], 0
 
@@ -94,7 +101,7 @@ class FileSink:
             file.truncate()
             file.writelines(contents)
         if last:
-            self._part.replace(self._path)
+            self._target.replace_with(self._part)
 
     def _open_part(self) -> int:
         if self._created is None:
@@ -122,6 +129,103 @@ class FileSink:
                 "remove it, or choose another file"
             )
         self._part.unlink()
+
+
+class StreamSink:
+    """Writes into a FIFO, a device, or a descriptor of this process, as segments arrive.
+
+    Writes run in threads of their own: one whose reader is slow must not delay the process's end.
+    """
+
+    def __init__(self, target: OutputTarget) -> None:
+        self._target = target
+        self._file: OpenDescriptor | None = None
+        self.size_bytes = 0
+
+    async def open(self) -> None:
+        """Open it; wait until a program reads a FIFO.
+
+        Raises:
+            TransportError: it cannot be opened.
+        """
+        while self._file is None:
+            try:
+                self._file = OpenDescriptor(self._target.open(blocking=not self._target.is_fifo))
+            except OSError as error:
+                if error.errno != errno.ENXIO or not self._target.is_fifo:
+                    raise _not_written(self._target.path, error) from error
+                await asyncio.sleep(_READER_PERIOD_S)
+
+    async def write(self, contents: list[bytes]) -> None:
+        await self.open()
+        assert self._file is not None
+        try:
+            await _in_daemon_thread(partial(_write_all, self._file, contents))
+        except OSError as error:
+            raise _not_written(self._target.path, error) from error
+        self.size_bytes += sum(map(len, contents))
+
+    async def finish(self) -> bytes | None:
+        await self.open()  # an empty object, too, ends the wait of a FIFO's reader
+        self._file = None
+        return None
+
+
+async def open_sink(into: Path | None) -> Sink:
+    """The sink for ``into``, or for memory. Waits until a program reads a FIFO.
+
+    Raises:
+        TransportError: nothing can be written there.
+    """
+    if into is None:
+        return MemorySink()
+    try:
+        target = find_output(into)
+    except OSError as error:
+        raise _not_written(into, error) from error
+    if not target.is_stream:
+        return FileSink(target)
+    stream = StreamSink(target)
+    await stream.open()
+    return stream
+
+
+def _write_all(file: OpenDescriptor, contents: list[bytes]) -> None:
+    for content in contents:
+        left = memoryview(content)
+        while left:
+            left = left[os.write(file.number, left) :]
+
+
+async def _in_daemon_thread(work: Callable[[], None]) -> None:
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[None] = loop.create_future()
+
+    def report(error: BaseException | None) -> None:
+        if done.done():
+            return
+        if error is None:
+            done.set_result(None)
+        else:
+            done.set_exception(error)
+
+    def run() -> None:
+        error: BaseException | None = None
+        try:
+            work()
+        except BaseException as failure:  # raised where it is awaited
+            error = failure
+        with contextlib.suppress(RuntimeError):  # the loop ended meanwhile
+            loop.call_soon_threadsafe(report, error)
+
+    threading.Thread(target=run, daemon=True, name="innet-output").start()
+    await done
+
+
+def _not_written(path: Path, error: OSError) -> TransportError:
+    return TransportError(
+        f"cannot write {path}: {error.strerror}; choose another file, or make room"
+    )
 
 
 def _identity(fd: int) -> tuple[int, int, int]:

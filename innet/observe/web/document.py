@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from innet.errors import TelemetryError
 from innet.observe.web.layout import positions, tier_numbers
+from innet.output_files import open_output
 from innet.topology import Host, Interface, Link, Switch, Topology
 from innet.validation_messages import first_message
 
@@ -266,8 +267,8 @@ class Recording:
     def write(self, path: Path) -> None:
         """Write the file."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("w", encoding="utf-8") as file:
-            file.writelines(self.text())
+        with open_output(path) as file:
+            file.writelines(line.encode() for line in self.text())
 
 
 def read_recording(path: Path) -> Recording:

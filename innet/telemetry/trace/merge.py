@@ -8,14 +8,13 @@ one track must not: each rank has as many tracks for operations as it had under 
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
+from innet.output_files import replace_output
 from innet.telemetry.trace.recorder import (
     CounterSample,
     OperationBegin,
@@ -86,7 +85,7 @@ def merge_traces(directory: Path, into: Path) -> None:
         for pid, records in enumerate(sources)
         for event in _SourceEvents(pid, records, first_ns, last_ns).all()
     )
-    _write_atomically(into, events)
+    replace_output(into, _document(events))
 
 
 class _SourceEvents:
@@ -199,16 +198,8 @@ def _read(path: Path) -> Iterator[TraceRecord]:
                 continue
 
 
-def _write_atomically(into: Path, events: Iterable[Event]) -> None:
-    descriptor, unfinished = tempfile.mkstemp(dir=into.parent, prefix=f".{into.name}.")
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write('{"displayTimeUnit": "ms", "traceEvents": [\n')
-            for number, event in enumerate(events):
-                file.write((",\n" if number else "") + json.dumps(event))
-            file.write("\n]}\n")
-        os.chmod(unfinished, 0o644)
-        os.replace(unfinished, into)
-    except BaseException:
-        os.unlink(unfinished)
-        raise
+def _document(events: Iterable[Event]) -> Iterator[str]:
+    yield '{"displayTimeUnit": "ms", "traceEvents": [\n'
+    for number, event in enumerate(events):
+        yield (",\n" if number else "") + json.dumps(event)
+    yield "\n]}\n"

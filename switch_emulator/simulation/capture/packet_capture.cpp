@@ -52,9 +52,9 @@ class HeaderWriter {
 
 }  // namespace
 
-PacketCapture::PacketCapture(const std::string& path, std::vector<CapturedLink> links,
+PacketCapture::PacketCapture(int descriptor, std::vector<CapturedLink> links,
                              const stream::StreamTable& streams)
-    : file_(path), links_(std::move(links)), streams_(streams) {
+    : file_(descriptor), links_(std::move(links)), streams_(streams) {
     std::uint32_t interface = 0;
     for (const CapturedLink& link : links_) {
         interfaces_.push_back(interface);

@@ -27,7 +27,7 @@ struct CapturedLink {
 class PacketCapture final : public PacketObserver {
   public:
     /// `links` by number; `streams` outlives the capture.
-    PacketCapture(const std::string& path, std::vector<CapturedLink> links,
+    PacketCapture(int descriptor, std::vector<CapturedLink> links,
                   const stream::StreamTable& streams);
 
     void on_arrival(Duration when, std::uint32_t link, const OutgoingPacket& packet) override;

@@ -139,7 +139,7 @@ def test_limits_end_a_capture(tmp_path: Path) -> None:
                 await asyncio.to_thread(capture.run, CaptureLimits(seconds=0.5))
             assert capture.totals.ended == "the time limit is reached"
             assert capture.totals.packets == 0  # there were none but hellos
-            with pytest.raises(EmulationError, match="is its folder there"):
+            with pytest.raises(EmulationError, match="there is no folder"):
                 CaptureSession(record, ports, tmp_path / "nowhere" / "a.pcapng")
 
     asyncio.run(run())

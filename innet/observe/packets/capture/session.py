@@ -22,6 +22,7 @@ from innet.observe.packets.capture.sources import (
 )
 from innet.observe.packets.frames import ndn_packets
 from innet.observe.packets.outline import Outline, PacketChoice
+from innet.output_files import find_output
 
 _LOOK_PERIOD_S = 0.25
 
@@ -85,7 +86,7 @@ class CaptureSession:
             for source in self._sources:
                 opened.callback(source.close)
                 self._selector.register(source.fileno(), selectors.EVENT_READ, source)
-            self._file = _core.PcapngFile(str(path))
+            self._file = _core.PcapngFile(_opened(path))
             self._interfaces: dict[str, int] = {}
             for source in self._sources:
                 for direction in source.directions:
@@ -173,8 +174,8 @@ class CaptureSession:
         self._file.flush()
         if not self._file.good:
             raise EmulationError(
-                f"the capture {self._path} cannot be written; is its folder there, and the disk "
-                "not full?"
+                f"the capture {self._path} cannot be written any more: the disk is full, or the "
+                "program that reads it has ended"
             )
 
     def close(self) -> None:
@@ -186,6 +187,13 @@ class CaptureSession:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _opened(path: Path) -> int:
+    try:
+        return find_output(path).open()
+    except OSError as error:
+        raise EmulationError(f"the capture {path} cannot be written: {error.strerror}") from error
 
 
 def _open_sources(record: RunRecord, ports: Sequence[DirectedPort]) -> Sequence[PacketSource]:
