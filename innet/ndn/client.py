@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import logging
 import os
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Self, Unpack
 
@@ -17,7 +17,7 @@ from innet.ndn.address import INNET_VARIABLE, FaceAddress, default_address
 from innet.ndn.face import LastingConnection
 from innet.ndn.management import Management, PrefixRegistrations
 from innet.ndn.pending import ExpressedInterest, PendingTable
-from innet.ndn.production import Answer, Handler, Producers, Refusal, answer_of
+from innet.ndn.production import Answers, Handler, Producers
 from innet.ndn.wire import ReceivedInterest
 from innet.security.signers import DigestSigner, Signer
 from innet.security.validation import IntegrityValidator, ReceivedData, Validator
@@ -86,6 +86,7 @@ class Client:
         self._pending: PendingTable[asyncio.Future[InterestReply]] = PendingTable()
         self._timer: asyncio.TimerHandle | None = None
         self._producers = Producers()
+        self._answers = Answers()
         self._tasks: set[asyncio.Task[Any]] = set()
         self.management = Management(self, command_signer or DigestSigner())
         self._announcement_signer: Signer = signer or command_signer or DigestSigner()
@@ -175,14 +176,23 @@ class Client:
             await (validator or self.validator).check(str(data.name), data)
             return data
 
+    @property
+    def dropped_answers(self) -> Mapping[str, int]:
+        """Answers of handlers that were dropped, by reason: ``exception``, ``type``, ``malformed``,
+        ``size`` or ``name``. The log has the name and the cause of each.
+        """
+        return self._answers.dropped
+
     async def exchange(self, packet: bytes) -> InterestReply:
         """Send one Interest as it is, and wait for its lifetime. The answer is not validated.
 
         Raises:
+            TransportError: it is larger than 8800 bytes.
             InterestTimeout: no answer arrived.
             InterestRefused: a Nack arrived.
         """
         interest = wire.parse_interest(packet)
+        wire.check_size(packet, interest.name)
         loop = asyncio.get_running_loop()
         pending: ExpressedInterest[asyncio.Future[InterestReply]] = ExpressedInterest(
             name=interest.name,
@@ -200,14 +210,22 @@ class Client:
             self._pending.remove(pending)
 
     def send(self, packet: bytes) -> None:
-        """Send a packet: an Interest that needs no answer, or Data for a pending Interest."""
+        """Send a packet: an Interest that needs no answer, or Data for a pending Interest.
+
+        Raises:
+            MalformedPacket: it is neither.
+            TransportError: it is larger than 8800 bytes.
+        """
+        parse = wire.parse_data if packet[:1] == bytes([TlvType.DATA]) else wire.parse_interest
+        wire.check_size(packet, parse(packet).name)
         self._connection.send(packet)
 
     def produce(self, prefix: Name | str, handler: Handler) -> None:
         """Let ``handler`` answer Interests below ``prefix``, without registering it anywhere.
 
         A handler gets the Interest and returns a Data packet, a :class:`Refusal`, or ``None`` to
-        say nothing; it may be a coroutine function. The longest prefix that fits serves.
+        say nothing; it may be a coroutine function. The longest prefix that fits serves. Any other
+        answer is dropped, logged, and counted in :attr:`dropped_answers`.
         """
         self._producers.add(as_name(prefix), handler)
 
@@ -306,29 +324,16 @@ class Client:
         handler = self._producers.handler_of(interest.name)
         if handler is None or not interest.parameters_digest_holds():
             return
-        answer = answer_of(handler, interest)
-        if inspect.isawaitable(answer):
-            self.start(self._answer_later(answer, interest, pit_token))
-        else:
-            self._answer(answer, interest, pit_token)
+        packet = self._answers.of(handler, interest, pit_token)
+        if inspect.isawaitable(packet):
+            self.start(self._answer_later(packet))
+        elif packet is not None:
+            self._connection.send(packet)
 
-    async def _answer_later(
-        self, answer: Awaitable[Answer], interest: ReceivedInterest, pit_token: bytes
-    ) -> None:
-        self._answer(await answer, interest, pit_token)
-
-    def _answer(self, answer: Answer, interest: ReceivedInterest, pit_token: bytes) -> None:
-        if answer is None:
-            return
-        if isinstance(answer, Refusal):
-            packet = wire.encode_lp_packet(
-                interest.wire, pit_token=pit_token, nack_reason=answer.reason
-            )
-        elif pit_token:
-            packet = wire.encode_lp_packet(answer, pit_token=pit_token)
-        else:
-            packet = answer
-        self._connection.send(packet)
+    async def _answer_later(self, answer: Awaitable[bytes | None]) -> None:
+        packet = await answer
+        if packet is not None:
+            self._connection.send(packet)
 
     def _restored(self) -> None:
         for pending in self._pending:

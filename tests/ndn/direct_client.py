@@ -7,10 +7,10 @@ import inspect
 from collections.abc import Callable
 
 from innet.errors import InterestRefused, InterestTimeout
-from innet.ndn import Client, Name, Refusal
+from innet.ndn import Client, Name
 from innet.ndn.client import InterestReply
-from innet.ndn.production import Handler, answer_of
-from innet.ndn.wire import parse_data, parse_interest
+from innet.ndn.production import Handler
+from innet.ndn.wire import parse_data, parse_interest, parse_lp_packet
 
 
 class DirectClient(Client):
@@ -39,15 +39,16 @@ class DirectClient(Client):
         if interest.name in self.forged:
             return InterestReply(parse_data(self.forged[interest.name]), congested=False)
         handler = self._producers.handler_of(interest.name)
-        answer = None if handler is None else answer_of(handler, interest)
+        answer = None if handler is None else self._answers.of(handler, interest, b"")
         if inspect.isawaitable(answer):
             answer = await answer
         if answer is None or self.loses(interest.name):
             # Others have their turn: who asks again at once would be alone with itself.
             await asyncio.sleep(0)
             raise InterestTimeout(f"{interest.name} was lost")
-        if isinstance(answer, Refusal):
-            raise InterestRefused(f"{interest.name} was refused", answer.reason)
+        reason = parse_lp_packet(answer).nack_reason
+        if reason is not None:
+            raise InterestRefused(f"{interest.name} was refused", reason)
         return InterestReply(parse_data(answer), congested=False)
 
     async def register(self, prefix: Name | str, handler: Handler, *, cost: int = 0) -> None:

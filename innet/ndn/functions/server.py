@@ -21,7 +21,7 @@ from innet.ndn.functions.admission import (
 )
 from innet.ndn.functions.function import Function
 from innet.ndn.functions.messages import CallArguments, CallOutcome, FlowPart, reflexive_name_of
-from innet.ndn.functions.stage import FlowStage, item_name, output_below
+from innet.ndn.functions.stage import FlowStage, failed_outcome, item_name, output_below
 from innet.ndn.functions.transfer import (
     DEFAULT_MOST_BYTES,
     KeptBytes,
@@ -155,6 +155,8 @@ class FunctionServer:
             content = outcome.encode()
         except (FunctionError, TransportError, SecurityError) as error:
             content = CallOutcome(error=f"{function.name}: {error}").encode()
+        except Exception as error:
+            content = failed_outcome(function.name, error).encode()
         finally:
             call.close()
         if len(content) > _LARGEST_IN_ANSWER_BYTES:

@@ -7,6 +7,7 @@ nothing is computed, fetched or kept beyond the window of the last consumer.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
@@ -20,6 +21,8 @@ from innet.ndn.objects.publication import Publication
 from innet.ndn.production import Answer, Refusal
 from innet.ndn.wire import ReceivedInterest
 from innet.tlv_numbers import ComponentType, NackReason
+
+_log = logging.getLogger(__name__)
 
 FLOW = b"flow"
 END = b"end"
@@ -170,6 +173,8 @@ class FlowStage:
             content = outcome.encode()
         except (FunctionError, TransportError, SecurityError) as error:
             return CallOutcome(error=f"{self._function.name}: {error}").encode()
+        except Exception as error:
+            return failed_outcome(self._function.name, error).encode()
         if outcome.last:
             asyncio.get_running_loop().call_later(_LINGER_S, self._end_when_quiet)
         return content
@@ -188,6 +193,12 @@ class FlowStage:
         if came.last or came.error:
             return came
         return await self._function.run([came.value], {}, self._timeout_s)
+
+
+def failed_outcome(function: Name, error: Exception) -> CallOutcome:
+    """The outcome where the serving program failed, such as by an exception of its validator."""
+    _log.error("a call of %s failed", function, exc_info=error)
+    return CallOutcome(error=f"{function}: its server failed: {type(error).__name__}: {error}")
 
 
 def output_below(function: Name, name: Name) -> Name | None:

@@ -205,7 +205,9 @@ class Publication:
         Raises:
             TransportError: a segment's packet is too large.
         """
-        wire.check_size(await self._segment(0), self.versioned)
+        content = await self._source.read(0, self._cut.segment_bytes)
+        # The last segment's number is the longest.
+        wire.check_size(self._packet(self.segments - 1, content), self.versioned)
 
     async def answer(self, interest: ReceivedInterest) -> Answer:
         """Return the packet that an Interest below ``name`` requests, or ``None``."""
@@ -237,9 +239,12 @@ class Publication:
 
     async def _segment(self, segment: int) -> bytes:
         size = self._cut.segment_bytes
+        return self._packet(segment, await self._source.read(segment * size, size))
+
+    def _packet(self, segment: int, content: bytes) -> bytes:
         return wire.encode_data(
             with_segment(self.versioned, segment),
-            await self._source.read(segment * size, size),
+            content,
             freshness_s=self._cut.freshness_s,
             final_component=with_segment("/", self.segments - 1),
             signer=self._segment_signer,

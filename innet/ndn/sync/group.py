@@ -238,11 +238,13 @@ class SyncGroup:
 
     def _say_what_is_known(self) -> None:
         vector = wire.encode_data(self._sync_name, self.vector.encode(), signer=self._signer)
-        self._client.send(
-            wire.encode_interest(
-                self._sync_name, lifetime_s=_INTEREST_LIFETIME_S, parameters=vector
-            )
+        interest = wire.encode_interest(
+            self._sync_name, lifetime_s=_INTEREST_LIFETIME_S, parameters=vector
         )
+        try:
+            self._client.send(interest)
+        except TransportError as error:  # too many members for a packet
+            _log.error("cannot send the state vector of %s: %s", self.group, error)
         self._arm_timer()
 
     def _arm_timer(self) -> None:

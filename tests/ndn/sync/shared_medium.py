@@ -9,7 +9,7 @@ from typing import Any
 from innet.errors import CommandRefused, InterestTimeout
 from innet.names import as_name
 from innet.ndn import DigestSigner, IntegrityValidator, Name, wire
-from innet.ndn.production import Handler, answer_of
+from innet.ndn.production import Answers, Handler
 
 
 class _Management:
@@ -59,7 +59,7 @@ class MediumClient:
         assert interest.parameters_digest_holds()
         for length in range(len(interest.name), -1, -1):
             if handler := self.handlers.get(interest.name.prefix(length)):
-                answer = answer_of(handler, interest)
+                answer = Answers().of(handler, interest, b"")
                 return await answer if inspect.isawaitable(answer) else answer
         return None
 
