@@ -333,7 +333,7 @@ async def test_prompts_are_located_over_http() -> None:
         assert first["holdings"] == [here | {"distance": 0}, none | {"distance": 2}]
         assert await ask("/v1/locate", '{"prompts": []}') == (200, {"locations": []})
         _, members = await ask("/v1/members")
-        assert members == {"models": ["llama"], "blocks": {"h0": 2, "h1": 1}}
+        assert members == {"models": ["llama"], "blocks": {"h0": 2, "h1": 1}, "streams": []}
 
 
 async def test_invalid_requests_are_refused() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import math
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
@@ -22,6 +21,7 @@ from hypothesis import strategies as st
 import innet
 from innet.errors import KVError
 from innet.kv.events.endpoints import Endpoints
+from innet.kv.events.index import PrefixIndex
 from innet.kv.events.log import EventLog, single_blocks
 from innet.kv.events.publisher import publishing
 from innet.kv.events.reader import StreamReader
@@ -169,32 +169,71 @@ def test_blocks_that_follow_each_other_are_one_event() -> None:
 
 @pytest.mark.parametrize(
     "payload",
-    [b"", b"\xc1", msgpack.packb(7), msgpack.packb([1.0, 7]), msgpack.packb([1.0, [{}]]),
-     msgpack.packb([1.0, [["BlockRemoved", [7]]]]),
-     msgpack.packb([1.0, [{"type": "BlockStored", "block_hashes": [1], "parent_block_hash": None,
-                           "token_ids": [1, 2, 3], "block_size": 2}]]),
-     msgpack.packb([1.0, [{"type": "BlockRemoved", "block_hashes": [1], "medium": [1]}]]),
-     msgpack.packb([1.0, [{"type": "BlockStored", "block_hashes": [1], "parent_block_hash": None,
-                           "token_ids": [], "block_size": 2, "extra_keys": [[{}]]}]]),
-     msgpack.packb([1.0, [{"type": "BlockStored", "block_hashes": [1], "parent_block_hash": None,
-                           "token_ids": [], "block_size": 2, "extra_keys": [DEEP]}]]),
-     msgpack.packb([1.0, [{"type": "BlockStored", "block_hashes": [1], "parent_block_hash": None,
-                           "token_ids": [-1], "block_size": 1}]]),
-     msgpack.packb([1.0, [{"type": "BlockStored", "block_hashes": [1], "parent_block_hash": None,
-                           "token_ids": [1 << 32], "block_size": 1}]]),
-     msgpack.packb([1.0, [{"type": "BlockRemoved", "block_hashes": [1], "group_idx": math.inf}]])],
+    [b"", b"\xc1", msgpack.packb(7), msgpack.packb([1.0, 7]), msgpack.packb(["soon", []]),
+     msgpack.packb([1.0, {}]), msgpack.packb([1.0])],
 )  # fmt: skip
 def test_what_is_no_batch_is_refused(payload: bytes) -> None:
     with pytest.raises(KVError, match="no batch of KV events"):
         decode(payload)
 
 
-def test_unknown_events_and_whole_hashes_are_read() -> None:
+def test_whole_hashes_are_read_and_endless_lists_are_not() -> None:
     digest = bytes(24) + (258).to_bytes(8, "big")
-    packed = msgpack.packb(
-        [1.0, [{"type": "Later"}, {"type": "BlockRemoved", "block_hashes": [digest]}]]
-    )
-    assert decode(packed).events == (BlocksRemoved((258,), None),)
+    deep = encoded_stored(extra_keys=[DEEP])
+    removed = {"type": "BlockRemoved", "block_hashes": [digest]}
+    batch = decode(msgpack.packb([1.0, [deep, removed]]))
+    assert batch == Batch(1.0, (BlocksRemoved((258,), None),), invalid=1)
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"extra_keys": [["tuned"], ["tuned"]], "lora_name": "tuned"}, ()),
+        ({"extra_keys": [["tuned", "s"], ["tuned"]], "lora_name": "tuned"}, (("s",), None)),
+        ({"extra_keys": [["tuned", "tuned"], ["tuned"]], "lora_name": "tuned"}, (("tuned",), None)),
+        (
+            {"extra_keys": [["tuned", ["0af1", 3]], None], "lora_name": "tuned"},
+            ((("0af1", 3),), None),
+        ),
+        ({"extra_keys": [["tuned"], None]}, (("tuned",), None)),
+        ({"cache_salt": "s"}, (("s",),)),
+        ({"cache_salt": "s", "parent_block_hash": 7}, ()),
+    ],
+)
+def test_an_adapters_name_is_no_input_of_its_own(
+    fields: dict[str, Any], expected: tuple[object, ...]
+) -> None:
+    [stored] = decode(msgpack.packb([1.0, [encoded_stored(**fields)]])).events
+    assert isinstance(stored, BlocksStored)
+    assert (stored.extra, stored.lora) == (expected, fields.get("lora_name"))
+
+
+def test_blocks_of_an_adapter_without_a_name_are_not_the_base_models() -> None:
+    [stored] = decode(msgpack.packb([1.0, [encoded_stored(lora_id=3)]])).events
+    assert isinstance(stored, BlocksStored)
+    assert stored.lora == "lora_id=3"
+
+
+@pytest.mark.parametrize(
+    "kind", ["chunked_local_attention", "cross_attention", "mamba", "sliding_window"]
+)
+def test_blocks_that_do_not_stand_for_a_prefix_are_not_indexed(kind: str) -> None:
+    """Their hashes are those of the blocks of full attention, which stay when they go."""
+    full, other = encoded_stored(), encoded_stored(group_idx=1, kv_cache_spec_kind=kind)
+    gone = {"type": "BlockRemoved", "block_hashes": [1, 2], "medium": "GPU", "group_idx": 1}
+    index = PrefixIndex()
+    index.apply("h0", "llama", decode(msgpack.packb([1.0, [other]])).events)
+    assert not index.locate("llama", (1, 2, 3, 4)).tokens
+    index.apply("h0", "llama", decode(msgpack.packb([1.0, [full, other, gone]])).events)
+    assert index.locate("llama", (1, 2, 3, 4)).tokens == 4
+
+
+def encoded_stored(**fields: Any) -> dict[str, Any]:
+    """Two blocks of two tokens."""
+    return {
+        "type": "BlockStored", "block_hashes": [1, 2], "parent_block_hash": None,
+        "token_ids": [1, 2, 3, 4], "block_size": 2, "medium": "GPU", **fields,
+    }  # fmt: skip
 
 
 FAMILY = BlockFamily("a1b2", "00ff", "raw", 0, 2)

@@ -168,6 +168,8 @@ class PrefixIndex:
                     for each, media in list(of_model.held[member].items()):
                         for medium in list(media):
                             self._remove(of_model, member, each, medium, changes)
+        if not model and not any(of_model.held.values()):
+            del self._models[model]  # replays without topics are of a model that has a name later
         return changes
 
     def forget(self, member: str) -> dict[str, list[Change]]:

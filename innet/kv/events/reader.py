@@ -21,13 +21,16 @@ class StreamReader:
         next_number: of the next batch to apply.
         is_waiting: for a replay; live batches are kept until it has ended.
         lost: batches that no replay had.
+        applied: batches whose events were returned, some of them again after a restart.
+        unknown: events of these that were skipped, because their types are not known.
+        invalid: events of these that were skipped, because their fields are impossible.
     """
 
     def __init__(self) -> None:
         """A new consumer, which waits for a replay of the whole stream."""
         self.next_number = 0
         self.is_waiting = True
-        self.lost = 0
+        self.lost = self.applied = self.unknown = self.invalid = 0
         self._kept: list[tuple[int, Batch]] = []
         self._times: dict[int, float] = {}
 
@@ -88,6 +91,9 @@ class StreamReader:
 
     def _apply(self, number: int, batch: Batch) -> list[Event]:
         self.next_number = number + 1
+        self.applied += 1
+        self.unknown += batch.unknown
+        self.invalid += batch.invalid
         self._times[number] = batch.time_s
         self._times.pop(number - _REMEMBERED, None)
         return list(batch.events)

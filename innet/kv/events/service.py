@@ -23,8 +23,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from innet.errors import KVError, PlanError
 from innet.http_server import serving_http
-from innet.kv.events.follower import Stream, StreamFollower
+from innet.kv.events.follower import Stream, StreamFollower, StreamStatus
 from innet.kv.events.index import Location, PrefixIndex
+from innet.kv.events.index_metrics import METRICS_TYPE, index_metrics
 from innet.kv.events.pool_stream import PoolStream
 from innet.kv.events.wire import Event
 from innet.kv.hash_chain import TokenIds
@@ -116,10 +117,11 @@ class LocateResponse(Struct):
 
 
 class Members(Struct):
-    """The models, and how many blocks each member has."""
+    """The models, how many blocks each member has, and what arrived of each stream."""
 
     models: list[str]
     blocks: dict[str, int]
+    streams: list[StreamStatus]
 
 
 class Error(Struct):
@@ -152,6 +154,7 @@ class PoolDirectory:
 
     Attributes:
         index: of their blocks.
+        followers: of the streams.
         pool: the stream of the whole pool; ``None``: nobody publishes it, and it would pile up.
     """
 
@@ -160,6 +163,7 @@ class PoolDirectory:
     ) -> None:
         """``distance``: between hosts; raises KVError if the first one is not in the network."""
         self.index = PrefixIndex()
+        self.followers: list[StreamFollower] = []
         self.pool = pool
         self._distance = distance
 
@@ -168,6 +172,11 @@ class PoolDirectory:
         changes = self.index.apply(member, model, events)
         if self.pool is not None:
             self.pool.apply(model, changes)
+
+    def members(self) -> Members:
+        """What is known of members and streams."""
+        blocks = {member: self.index.blocks(member) for member in self.index.members}
+        return Members(self.index.models, blocks, [each.status for each in self.followers])
 
     def locate(self, request: LocateRequest) -> LocateResponse:
         """Answer a request.
@@ -248,6 +257,7 @@ async def following(
 
     def follow(stream: Stream) -> None:
         followers[stream] = StreamFollower(stream, context, directory.apply)
+        directory.followers.append(followers[stream])
         tasks.append(asyncio.create_task(followers[stream].run()))
         what = f"{stream.name} is not followed, and its blocks are not known"
         tasks[-1].add_done_callback(functools.partial(_log_failure, what))
@@ -309,9 +319,11 @@ def make_app(directory: PoolDirectory) -> ASGIApp:
     look_ups = _LookUps(directory)
 
     async def members(_: Request) -> Response:
-        index = directory.index
-        blocks = {member: index.blocks(member) for member in index.members}
-        return _json_response(Members(index.models, blocks))
+        return _json_response(directory.members())
+
+    async def metrics(_: Request) -> Response:
+        known = directory.members()
+        return Response(index_metrics(known.blocks, known.streams), media_type=METRICS_TYPE)
 
     async def openapi(_: Request) -> Response:
         return JSONResponse(openapi_document())
@@ -320,6 +332,7 @@ def make_app(directory: PoolDirectory) -> ASGIApp:
         routes=[
             Route("/v1/locate", look_ups, methods=["POST"]),
             Route("/v1/members", members),
+            Route("/metrics", metrics),
             Route("/openapi.json", openapi),
         ]
     )
@@ -455,7 +468,7 @@ def openapi_document() -> dict[str, Any]:
             },
             "/v1/members": {
                 "get": {
-                    "summary": "The models, and how many blocks each member has",
+                    "summary": "The models, and the blocks and streams of members",
                     "responses": {"200": {"description": "Now", **of("Members")}},
                 }
             },

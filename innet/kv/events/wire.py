@@ -1,8 +1,9 @@
-"""Batches of KV events in the format that vLLM publishes: msgpack, one array a batch.
+"""Batches of KV events in the formats that vLLM and SGLang publish: msgpack, one array a batch.
 
-A batch is ``[time, [event, ...], data_parallel_rank]``, an event a map with its class in ``type``
-and the fields of ``vllm.distributed.kv_events``. Fields that a decoder does not know are optional
-in all versions, so maps are read by old and new consumers.
+A batch is ``[time, [event, ...], data_parallel_rank]``. An event is a map with its class in
+``type``, or, from vLLM 0.23 and SGLang before 0.5.20, an array of its class and its fields in
+order. Fields that a decoder does not know are optional in all versions, so maps are read by old and
+new consumers. An event that cannot be read is skipped and counted, and the others are used.
 """
 
 from __future__ import annotations
@@ -24,6 +25,27 @@ GPU: Final = "GPU"
 MEMORY: Final = "CPU"
 DISK: Final = "STORAGE"
 """vLLM's names of media."""
+_MEDIA: Final = {"CPU_PINNED": MEMORY, "DISK": DISK}
+"""SGLang's other names of them."""
+
+_STORED_FIELDS: Final = (
+    "block_hashes",
+    "parent_block_hash",
+    "token_ids",
+    "block_size",
+    "lora_id",
+    "medium",
+    "lora_name",
+    "extra_keys",
+    "group_idx",
+    "kv_cache_spec_kind",
+    "kv_cache_spec_sliding_window",
+)
+_FIELDS: Final = {
+    "BlockStored": _STORED_FIELDS,
+    "BlockRemoved": ("block_hashes", "medium", "group_idx"),
+}
+"""Fields in arrays; SGLang's end with the medium."""
 
 _HASH_BITS: Final = 64
 _INVALID: Final = (
@@ -37,9 +59,17 @@ _INVALID: Final = (
 )
 """Errors of reading a message that is not a batch."""
 _WINDOW_KIND: Final = "sliding_window"
-"""Prefix of vLLM's kinds of caches with sliding windows."""
 _STATE_KIND: Final = "mamba"
 _FULL_KIND: Final = "full_attention"
+_NO_PREFIX_KINDS: Final = (
+    _WINDOW_KIND,
+    "sliding_window_mla",
+    _STATE_KIND,
+    "chunked_local_attention",
+    "encoder_only_attention",
+    "cross_attention",
+)
+"""vLLM's kinds of caches whose blocks do not stand for all tokens before them."""
 
 
 def event_hash(block_hash: bytes) -> int:
@@ -102,11 +132,15 @@ class Batch:
 
     Attributes:
         time_s: Unix time at which they were published.
-        events: all of them.
+        events: all of them that could be read.
+        unknown: events of types that this version does not know.
+        invalid: events with missing or impossible fields.
     """
 
     time_s: float
     events: tuple[Event, ...]
+    unknown: int = 0
+    invalid: int = 0
 
 
 def encode(batch: Batch) -> bytes:
@@ -121,20 +155,36 @@ def encode(batch: Batch) -> bytes:
 
 
 def decode(payload: bytes) -> Batch:
-    """The batch of a message; events of unknown types are left out.
+    """The batch of a message, without the events that cannot be read.
 
     Raises:
         KVError: it is not a batch.
     """
     try:
-        time_s, events, *_ = msgpack.unpackb(payload)
-        found = [_event(event) for event in events]
-        return Batch(float(time_s), tuple(event for event in found if event is not None))
+        time_s, events, *_ = msgpack.unpackb(
+            payload, unicode_errors="replace", object_pairs_hook=_map, strict_map_key=False
+        )
+        if not isinstance(events, list):
+            raise TypeError(f"expected a list of events, found {type(events).__name__}")
+        time_s = float(time_s)
     except _INVALID as error:
         raise KVError(
             f"a message of {len(payload)} bytes is no batch of KV events ({error!r}): connect to "
-            "the events of a pool, or of vLLM 0.23 or later"
+            "the events of a pool, of vLLM 0.23 or later, or of SGLang 0.5.15 or later"
         ) from error
+    found: list[Event] = []
+    unknown = invalid = 0
+    for each in events:
+        try:
+            event = _event(_fields(each))
+        except _INVALID:
+            invalid += 1
+            continue
+        if event is None:
+            unknown += 1
+        else:
+            found.append(event)
+    return Batch(time_s, tuple(found), unknown, invalid)
 
 
 def _document(event: Event) -> dict[str, Any]:
@@ -168,32 +218,82 @@ def _document(event: Event) -> dict[str, Any]:
             return {"type": "AllBlocksCleared"}
 
 
+def _map(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
+    """A map; an empty one if a key is a list or a map, so that only its event is invalid."""
+    try:
+        return dict(pairs)
+    except TypeError:
+        return {}
+
+
+def _fields(event: Any) -> Mapping[str, Any]:
+    """An event's fields by name; those of an array have the names of their places."""
+    if not isinstance(event, list):
+        return event  # type: ignore[no-any-return]
+    kind, *values = event
+    return {"type": kind, **dict(zip(_FIELDS.get(kind, ()), values, strict=False))}
+
+
 def _event(document: Mapping[str, Any]) -> Event | None:
     match document["type"]:
         case "BlockStored":
-            parent, extra = document["parent_block_hash"], document.get("extra_keys") or ()
-            hashes = _hashes(document["block_hashes"])
-            tokens = tuple(array("I", document["token_ids"]))
-            size = int(document["block_size"]) if tokens else 0
-            if size < 0 or len(tokens) not in (0, size * len(hashes)):
-                raise ValueError(f"{len(tokens)} tokens in {len(hashes)} blocks of {size}")
-            return BlocksStored(
-                hashes,
-                None if parent is None else _hash(parent),
-                tokens,
-                size,
-                _text(document.get("medium")),
-                tuple(None if each is None else _frozen(each) for each in extra),
-                _text(document.get("lora_name")),
-                _group(document),
-                _window(document),
-            )
+            return _stored_event(document)
         case "BlockRemoved":
             hashes = _hashes(document["block_hashes"])
-            return BlocksRemoved(hashes, _text(document.get("medium")), _group(document))
+            return BlocksRemoved(hashes, _medium(document), _group(document))
         case "AllBlocksCleared":
             return AllCleared()
     return None
+
+
+def _stored_event(document: Mapping[str, Any]) -> BlocksStored:
+    hashes, parent = _hashes(document["block_hashes"]), document["parent_block_hash"]
+    tokens, window = _tokens(document["token_ids"]), _window(document)
+    size = int(document["block_size"]) if tokens else 0
+    if window and len(tokens) != size * len(hashes):
+        tokens, size = (), 0  # of more blocks than are stored: a window leaves some out
+    if size < 0 or len(tokens) != size * len(hashes):
+        raise ValueError(f"{len(tokens)} tokens in {len(hashes)} blocks of {size}")
+    lora = _adapter(document)
+    return BlocksStored(
+        hashes,
+        None if parent is None else _hash(parent),
+        tokens,
+        size,
+        _medium(document),
+        _extra(document, lora, is_first=parent is None),
+        lora,
+        _group(document),
+        window,
+    )
+
+
+def _tokens(values: Sequence[Any]) -> tuple[int, ...]:
+    """Token ids. With some kinds of speculative decoding, SGLang publishes each token with the
+    next one, which its caches depend on as well."""
+    if values and isinstance(values[0], list):
+        values = [first for first, _ in values]
+    return tuple(array("I", values))
+
+
+def _adapter(document: Mapping[str, Any]) -> str | None:
+    """The adapter's name; a number stands for one that the publisher does not name."""
+    name, number = _text(document.get("lora_name")), document.get("lora_id")
+    return f"lora_id={int(number)}" if name is None and number is not None else name
+
+
+def _extra(
+    document: Mapping[str, Any], lora: str | None, *, is_first: bool
+) -> tuple[Extra | None, ...]:
+    """Inputs of each block's hash without the adapter's name, which vLLM puts into all of them."""
+    published = document.get("extra_keys") or ()
+    extra = tuple(None if each is None else _frozen(each) for each in published)
+    if lora is not None:
+        extra = tuple(each[1:] or None if each and each[0] == lora else each for each in extra)
+    salt = _text(document.get("cache_salt"))
+    if salt and is_first and not extra:
+        return ((salt,),)  # SGLang's, which it publishes with each block
+    return extra if any(each is not None for each in extra) else ()
 
 
 def _group(document: Mapping[str, Any]) -> int:
@@ -209,18 +309,27 @@ def _kind(window: int) -> str:
 def _window(document: Mapping[str, Any]) -> int:
     """Full attention may have a window, too, where vLLM treats all layers alike."""
     kind = _text(document.get("kv_cache_spec_kind")) or ""
-    if kind == _STATE_KIND:
-        return STATE_WINDOW
-    window = document.get("kv_cache_spec_sliding_window")
-    return int(window or 0) if kind.startswith(_WINDOW_KIND) else 0
+    if kind not in _NO_PREFIX_KINDS:
+        return 0
+    window = int(document.get("kv_cache_spec_sliding_window") or 0)
+    return window if kind.startswith(_WINDOW_KIND) and window > 0 else STATE_WINDOW
+
+
+def _medium(document: Mapping[str, Any]) -> str | None:
+    medium = _text(document.get("medium"))
+    return _MEDIA.get(medium, medium) if medium is not None else None
 
 
 def _hashes(values: Sequence[int | bytes]) -> tuple[int, ...]:
     return tuple(map(_hash, values))
 
 
-def _hash(value: int | bytes) -> int:
-    return event_hash(value) if isinstance(value, bytes) else int(value)
+def _hash(value: object) -> int:
+    if isinstance(value, bytes):
+        return event_hash(value)
+    if isinstance(value, int):
+        return value
+    raise TypeError(f"expected a hash, found {value!r}")
 
 
 def _text(value: object) -> str | None:
