@@ -12,7 +12,7 @@ import struct
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from socket import SO_PEERCRED, SOL_SOCKET
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
@@ -25,6 +25,7 @@ from innet.node.requests import (
     no_answer,
     no_message,
 )
+from innet.validation_messages import first_message
 
 _CONNECT_PAUSE_S = 0.02
 
@@ -65,15 +66,10 @@ class ClientConnection:
         pid, _, _ = struct.unpack("3i", connection.getsockopt(SOL_SOCKET, SO_PEERCRED, 12))
         return int(pid)
 
-    @property
-    def peer_name(self) -> object:
-        """The address of the client's socket, by which a relay is recognised."""
-        return self._writer.get_extra_info("peername")
-
     async def next_request(self) -> None:
         """Wait until the client sends its next request; the reply to this one is due then."""
         await asyncio.wait([self._next_line])
-        if self._next_line.exception() or not self._next_line.result():
+        if not _is_request(self._next_line):
             await asyncio.Event().wait()  # it has hung up: the server cancels this request
 
     def send(self, document: BaseModel) -> None:
@@ -91,10 +87,17 @@ class RequestServer:
     The requests of one client are served one after the other, those of several at once.
     """
 
-    def __init__(self, path: Path, respond: Respond, *, who: str) -> None:
+    def __init__(
+        self, path: Path, respond: Respond, *, who: str, max_bytes: int = MAX_REQUEST_BYTES
+    ) -> None:
+        """
+        Args:
+            max_bytes: of a request; a client that sends a longer one is disconnected.
+        """
         self._path = path
         self._respond = respond
         self._who = who
+        self._max_bytes = max_bytes
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
         self._is_closing = False
@@ -103,7 +106,7 @@ class RequestServer:
         try:
             self._path.unlink(missing_ok=True)  # a dead process may have left it
             self._server = await asyncio.start_unix_server(
-                self._accept, self._path, limit=MAX_REQUEST_BYTES, backlog=256
+                self._accept, self._path, limit=self._max_bytes, backlog=256
             )
         except OSError as error:
             raise ControlError(
@@ -130,7 +133,7 @@ class RequestServer:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         line = asyncio.ensure_future(reader.readline())
         try:
-            while document := await line:
+            while (document := await line).endswith(b"\n"):
                 line = asyncio.ensure_future(reader.readline())
                 reply = await self._reply(document, ClientConnection(writer, line), line)
                 writer.write(reply.encoded(self._who) + b"\n")
@@ -153,7 +156,7 @@ class RequestServer:
         result = asyncio.ensure_future(self._respond(request, client))
         try:
             await asyncio.wait([result, next_line], return_when=asyncio.FIRST_COMPLETED)
-            if not result.done() and (next_line.exception() or not next_line.result()):
+            if not result.done() and not _is_request(next_line):
                 result.cancel()  # the client has hung up, or was killed with documents unread
             return ControlReply(ok=True, result=await result)
         except asyncio.CancelledError:
@@ -163,6 +166,11 @@ class RequestServer:
             return ControlReply.of_end(self._who, request.method)
         except Exception as error:
             return ControlReply.of_error(error, self._who, request.method)
+
+
+def _is_request(line: asyncio.Future[bytes]) -> bool:
+    """Whether a client has sent a whole line; a part of one before the end is no request."""
+    return line.exception() is None and line.result().endswith(b"\n")
 
 
 class RequestClient:
@@ -238,9 +246,10 @@ class RequestClient:
                 line = await reader.readline()
             except OSError:
                 line = b""
-            if not line and self._is_patient:
+            is_whole = line.endswith(b"\n")
+            if not is_whole and self._is_patient:
                 await asyncio.Event().wait()  # whether it ended or hangs is the same to the caller
-            if not line:
+            if not is_whole:
                 raise TimeoutError
             parsed = parsed_document(line, self._who, method)
             if isinstance(parsed, ControlReply):
@@ -260,6 +269,23 @@ class RequestClient:
         if self._streams is not None:
             self._streams[1].close()
             self._streams = None
+
+
+_ModelT = TypeVar("_ModelT", bound=BaseModel)
+
+
+def checked(model: type[_ModelT], document: object, who: str) -> _ModelT:
+    """What ``who`` has sent, as a model.
+
+    Raises:
+        ControlError: it is something else.
+    """
+    try:
+        return model.model_validate(document)
+    except ValidationError as error:
+        raise ControlError(
+            f"{who} sent something else than a {model.__name__}: {first_message(error)}"
+        ) from None
 
 
 def parsed_document(line: bytes, who: str, method: str) -> Ahead | ControlReply:

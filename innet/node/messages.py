@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from innet.names import Name
 from innet.security.keys import JobTrust, Key
 
 MAX_WEIGHT: Final = 1000
@@ -17,6 +18,30 @@ MAX_ANNOUNCED_PREFIXES = 4096
 """Maximum number of prefixes of a node that are announced to the others."""
 _MAX_LABEL_SIZE = 32
 """Bytes of the label in a Hold; ``wire::kMaxLabelSize``."""
+_MAX_LINKS: Final = 4096
+"""Of a node."""
+_MAX_GROUPS: Final = 4096
+"""Groups, and pools, that a worker reports."""
+_MAX_LATE: Final = 1 << 16
+
+
+def _canonical(prefix: str) -> str:
+    """One name has one text: a reserved name in another spelling would be announced."""
+    if str(Name(prefix)) != prefix:
+        raise ValueError(f"{prefix!r} is not the usual form of this name: {Name(prefix)}")
+    return prefix
+
+
+Count = Annotated[int, Field(ge=0, lt=1 << 63)]
+NodeText = Annotated[str, Field(min_length=1, max_length=64)]
+"""The name of a node, or of a worker of a host."""
+Reason = Annotated[str, Field(max_length=1 << 16)]
+"""Why something has ended, for people."""
+SealingKey = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+"""A public X25519 key, hexadecimal."""
+TenantComponent = Annotated[str, Field(pattern="^[0-9a-f]{2,128}$")]
+_Seconds = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
+_Prefix = Annotated[str, Field(max_length=1 << 15), AfterValidator(_canonical)]
 
 
 class GroupFailure(NamedTuple):
@@ -75,17 +100,36 @@ class PoolMessage(_Message):
 class NodeReading(_Message):
     """How much a node and its links are used: counters since its start."""
 
-    time_s: float
+    time_s: _Seconds
     """Since the start of the node."""
-    cpu_s: float
-    sent_bytes: dict[str, int] = {}
+    cpu_s: _Seconds
+    sent_bytes: dict[NodeText, Count] = Field(default={}, max_length=_MAX_LINKS)
     """Bytes sent, by neighbour."""
-    received_bytes: dict[str, int] = {}
-    slots: int = 0
-    slots_in_use: dict[str, int] = {}
+    received_bytes: dict[NodeText, Count] = Field(default={}, max_length=_MAX_LINKS)
+    slots: Count = 0
+    slots_in_use: dict[str, Count] = Field(default={}, max_length=_MAX_GROUPS)
     """Slots in use, by prefix of a job."""
-    late: tuple[str, ...] = ()
+    late: tuple[str, ...] = Field(default=(), max_length=_MAX_LATE)
     """The ranks that its operations wait for, as ``producer_label`` says them."""
+
+    @property
+    def peers(self) -> frozenset[str]:
+        """The nodes at the other ends of the links that it counts."""
+        return frozenset(self.sent_bytes) | frozenset(self.received_bytes)
+
+
+class PingReply(BaseModel):
+    """What a node answers to a ping, of which this is what the controller reads.
+
+    Attributes:
+        unheard: the neighbours that it receives nothing from.
+        reading: ``None`` of a node that has been stopped.
+    """
+
+    model_config = ConfigDict(hide_input_in_errors=True)
+
+    unheard: tuple[NodeText, ...] = Field(max_length=_MAX_LINKS)
+    reading: NodeReading | None = None
 
 
 class ServedPrefixes(_Message):
@@ -98,8 +142,8 @@ class ServedPrefixes(_Message):
 
     model_config = ConfigDict(frozen=True)
 
-    version: int
-    prefixes: tuple[str, ...] = Field(max_length=MAX_ANNOUNCED_PREFIXES)
+    version: Count
+    prefixes: tuple[_Prefix, ...] = Field(max_length=MAX_ANNOUNCED_PREFIXES)
 
 
 class RuleMessage(_Message):
@@ -135,9 +179,9 @@ class GroupReport(_Message):
     """
 
     name: str
-    number: int
+    number: Count
     algorithm: str
-    ranks: tuple[str, ...]
+    ranks: tuple[NodeText, ...]
     plans: dict[str, dict[str, Any]]
     placed: dict[str, dict[str, Any]] = {}
     ready: bool
@@ -157,11 +201,11 @@ class PoolReport(_Message):
         name: of the tenant, for people.
     """
 
-    tenant: str = Field(pattern="^[0-9a-f]{2,128}$")
+    tenant: TenantComponent
     key: Key
-    capacity_bytes: int = Field(ge=0)
+    capacity_bytes: Count
     weight: int
-    replicas: int = Field(default=1, ge=1)
+    replicas: int = Field(default=1, ge=1, le=1 << 16)
     name: str = Field(default="", max_length=MAX_TENANT_NAME)
 
 
@@ -181,12 +225,12 @@ class WorkerReport(_Message):
 
     node: str
     pid: int
-    incarnation: int
-    failed: str | None
-    sealing_key: str | None = None
+    incarnation: Count
+    failed: Reason | None
+    sealing_key: SealingKey | None = None
     is_attached: bool = False
-    groups: list[GroupReport]
-    pools: list[PoolReport] = []
+    groups: list[GroupReport] = Field(max_length=_MAX_GROUPS)
+    pools: list[PoolReport] = Field(default=[], max_length=_MAX_GROUPS)
 
 
 def named_rank(rank: int, node: str) -> str:

@@ -96,6 +96,17 @@ class KeyAuthority:
         """The authority whose private key (PKCS#8, hexadecimal) this is."""
         return cls(PrivateKey.from_pkcs8(bytes.fromhex(document)), generation)
 
+    @staticmethod
+    def require_sealing_key(public: object) -> None:
+        """Check a public key to which credentials are to be sealed.
+
+        Raises:
+            SecurityError: nothing can be sealed to it.
+        """
+        if not isinstance(public, str):
+            raise SecurityError(f"a sealing key is hexadecimal text, not {type(public).__name__}")
+        seal(b"", public, b"")
+
     def seal(self, epoch: str, credentials: GroupCredentials, node: str, public: str) -> bytes:
         """A packet with the credentials and a salt of its own, for the process with that key.
 

@@ -193,7 +193,7 @@ class Worker:
 
     def expel(self, node: str, why: str) -> None:
         """Let the process on ``node`` count as failed from now on; it is killed unless attached."""
-        self._controller.ask("expel", node=node, why=why)
+        self._controller.ask("expel", node=self.config.node, other=node, why=why)
 
     def leave_group(self, membership: Membership) -> None:
         """Report that this process needs nothing more of the group."""

@@ -308,9 +308,7 @@ class Memberships:
     def failure_of(self, membership: Membership) -> GroupFailure | None:
         """The failure that has ended the group; its members may not know it yet."""
         if membership.failure is None:
-            answer = self._controller.ask(
-                "group_failure", group=membership.name, number=membership.number
-            )
+            answer = self._ask(membership, "group_failure")
             return None if answer is None else GroupFailure(answer["why"], answer["rank"])
         return membership.failure
 

@@ -8,6 +8,7 @@ import logging
 import os
 import signal
 import sys
+from collections import defaultdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,11 @@ import zmq
 from pydantic import BaseModel, ConfigDict
 
 from innet.cluster.control.controller import Controller
-from innet.cluster.control.driver import ControllerDriver
+from innet.cluster.control.driver import ControllerDriver, OtherMachine
 from innet.cluster.control.jobs import LaunchRecord
 from innet.cluster.control.machine_processes import MachineProcesses
 from innet.cluster.control.processes import LocalProcesses, Processes
-from innet.cluster.emulation.runs import parent_of
+from innet.cluster.emulation.runs import parent_of, socket_name_of
 from innet.cluster.emulation.syscalls import take_all_descriptors
 from innet.errors import InnetError
 from innet.plans import ProcessorCosts
@@ -61,6 +62,17 @@ class ControllerConfig(BaseModel):
         """The processes of other machines, by node."""
         machines = {name: MachineProcesses(name, agent) for name, agent in self.agents.items()}
         return {node: machines[machine] for node, machine in self.machines.items()}
+
+    def other_machines(self) -> dict[str, OtherMachine]:
+        """The other machines, each with its socket of this controller."""
+        nodes: defaultdict[str, set[str]] = defaultdict(set)
+        for node, machine in self.machines.items():
+            nodes[machine].add(node)
+        directory, name = self.socket.parent, self.socket.name
+        return {
+            machine: OtherMachine(directory / socket_name_of(name, machine), frozenset(of))
+            for machine, of in nodes.items()
+        }
 
 
 class ControllerSource(ServiceSource):
@@ -143,6 +155,7 @@ async def _serve(config: ControllerConfig, settings: Settings, launcher: int) ->
         config.node_sockets,
         LocalProcesses(lambda pid: parent_of(pid) == launcher),
         config.processes_elsewhere(),
+        config.other_machines(),
     )
     async with driver:
         stop_publishing = start_publishing(make_source, config.socket.parent, settings.telemetry)

@@ -9,8 +9,11 @@ time, and tests by hand. Its parts are the jobs (:mod:`.jobs`), the processes of
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
 
 from innet.cluster.control.actions import (
     Action,
@@ -43,6 +46,9 @@ from innet.topology import Topology
 
 _REPORT_TIMEOUT_S = 1.0
 """Timeout of a worker's report to a restarted controller."""
+
+_ModelT = TypeVar("_ModelT", bound=BaseModel)
+_log = logging.getLogger(__name__)
 
 
 class Controller:
@@ -114,7 +120,7 @@ class Controller:
             "group_failure": groups.failure_of,
             "shrink_group": groups.shrink,
             "leave_group": groups.leave,
-            "expel": hosts.expel,
+            "expel": hosts.give_up,
             "fail": hosts.fail_incarnation,
             "open_pool": hosts.open_pool,
             "leave_pool": hosts.leave_pool,
@@ -166,6 +172,8 @@ class Controller:
     def on_pong(self, pong: Pong, now_s: float) -> None:
         """A node has answered a :class:`Ping`, or has not in time."""
         self._now_s = now_s
+        if pong.node in self._topology.links_of:
+            pong = pong.about(self._topology.links_of[pong.node])
         if pong.reading is not None:
             self._mover.on_reading(pong.node, pong.reading)
         self._network.on_pong(pong, now_s)
@@ -255,7 +263,8 @@ class Controller:
         answers = yield Deliver(
             {host: [("memberships", {})] for host in self._topology.hosts}, _REPORT_TIMEOUT_S
         )
-        workers = [WorkerReport.model_validate(found) for found in _results(answers)]
+        reports = _reports(answers, WorkerReport)
+        workers = [report for node, report in reports.items() if report.node == node]
         for worker in workers:
             self._hosts.restore(worker)
         self._groups.restore(workers, record)
@@ -264,20 +273,22 @@ class Controller:
         self._announcements.keep_apart(self._jobs.prefixes())
         nodes = (*self._topology.switches, *(worker.node for worker in workers))
         answers = yield Deliver({node: [("registered", {})] for node in nodes})
-        self._announcements.restore(
-            {
-                node: ServedPrefixes.model_validate(outcome.result)
-                for node, (outcome,) in answers.items()
-                if outcome.result is not None
-            }
-        )
+        self._announcements.restore(_reports(answers, ServedPrefixes))
         yield from self._network.adapt(LiveTopology(self._topology, record.lost))
         if record.watches:
             self._network.watch(self._now_s)
 
 
-def _results(outcomes: Outcomes) -> list[Any]:
-    return [found.result for (found,) in outcomes.values() if found.result is not None]
+def _reports(outcomes: Outcomes, model: type[_ModelT]) -> dict[str, _ModelT]:
+    """What each node has answered; the answer of one that is malformed harms no other."""
+    reports = {}
+    for node, (outcome,) in outcomes.items():
+        if outcome.result is not None:
+            try:
+                reports[node] = model.model_validate(outcome.result)
+            except ValidationError as error:
+                _log.warning("%s reports something else: %s", node, error)
+    return reports
 
 
 def _authority_of(record: LaunchRecord) -> KeyAuthority | None:

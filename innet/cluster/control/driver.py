@@ -7,15 +7,16 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
 import zmq
 import zmq.asyncio
+from pydantic import ValidationError
 
 from innet.cluster.control.actions import (
     Action,
@@ -32,10 +33,11 @@ from innet.cluster.control.actions import (
 from innet.cluster.control.controller import Controller
 from innet.cluster.control.liveness import Pong
 from innet.cluster.control.processes import LocalProcesses, Processes, WatchedProcess
+from innet.cluster.control.worker_requests import checked_request, request_of_machine
 from innet.cluster.requests import RequestClient
 from innet.errors import ControlError, NoAnswer
 from innet.node.controller_client import controller_address
-from innet.node.messages import NodeReading
+from innet.node.messages import PingReply
 from innet.node.requests import MAX_REQUEST_BYTES, ControlReply, ControlRequest
 from innet.telemetry.events import report
 
@@ -43,64 +45,71 @@ _LINGER_MS = 500
 """How long the end of the controller waits for clients that have not read their replies."""
 
 
+Serve = Callable[[ControlRequest], Awaitable[Any]]
+"""Makes the result of a request; its errors become refusals."""
+
+
 class ControllerServer:
     """Serves requests over ZeroMQ, as an async context manager.
 
-    Requests of all clients are served at once. Replies to a client that has disconnected, or that
-    does not read, are dropped.
+    Each socket has a function of its own that serves its requests: what a client may do depends on
+    the socket that it reaches. Requests of all clients are served at once. Replies to a client that
+    has disconnected, or that does not read, are dropped.
 
     libzmq aborts a process that has no descriptor left for a client. So a controller, which runs no
     user program, raises its limit as far as the system allows. If it is aborted, it is restarted.
     """
 
-    def __init__(
-        self, path: Path, respond: Callable[[ControlRequest], Awaitable[Any]], *, who: str
-    ) -> None:
-        """``respond`` makes the result of a request; its errors become refusals."""
-        self._path = path
-        self._respond = respond
+    def __init__(self, sockets: Mapping[Path, Serve], *, who: str) -> None:
+        """``sockets`` has what serves the requests of each socket."""
+        self._serves = sockets
         self._who = who
         self._context: zmq.asyncio.Context | None = None
-        self._socket: zmq.asyncio.Socket | None = None
-        self._receiver: asyncio.Task[None] | None = None
+        self._sockets: list[zmq.asyncio.Socket] = []
+        self._receivers: list[asyncio.Task[None]] = []
         self._results: set[asyncio.Future[Any]] = set()
         self._requests: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
         self._context = zmq.asyncio.Context()
-        self._socket = self._context.socket(zmq.ROUTER)
-        self._socket.maxmsgsize = MAX_REQUEST_BYTES
-        try:
-            self._socket.bind(controller_address(self._path))
-        except zmq.ZMQError as error:
-            self._context.destroy(linger=0)
-            raise ControlError(
-                f"{self._who} cannot open its socket {self._path}: {error.strerror}. Has the run "
-                "ended?"
-            ) from error
-        self._receiver = asyncio.ensure_future(self._receive(self._socket))
-        self._receiver.add_done_callback(self._report_failure)
+        for path, serve in self._serves.items():
+            opened = self._context.socket(zmq.ROUTER)
+            opened.maxmsgsize = MAX_REQUEST_BYTES
+            try:
+                opened.bind(controller_address(path))
+            except zmq.ZMQError as error:
+                await self.__aexit__()
+                raise ControlError(
+                    f"{self._who} cannot open its socket {path}: {error.strerror}. Has the run "
+                    "ended?"
+                ) from error
+            self._sockets.append(opened)
+            receiver = asyncio.ensure_future(self._receive(opened, serve))
+            receiver.add_done_callback(self._report_failure)
+            self._receivers.append(receiver)
         return self
 
     async def __aexit__(self, *_: object) -> None:
         """Cancel the requests under way, and let clients read the refusals for at most 0.5 s."""
         assert self._context is not None
-        assert self._socket is not None
-        assert self._receiver is not None
-        self._receiver.cancel()
-        await asyncio.wait([self._receiver])
+        for receiver in self._receivers:
+            receiver.cancel()
+        await asyncio.gather(*self._receivers, return_exceptions=True)
         for result in self._results:
             result.cancel()
         await asyncio.gather(*self._requests, return_exceptions=True)
-        self._socket.close(linger=_LINGER_MS)
+        for opened in self._sockets:
+            opened.close(linger=_LINGER_MS)
         await asyncio.to_thread(self._context.term)  # without it, the end of the process loses them
-        self._path.unlink(missing_ok=True)
+        for path in self._serves:
+            path.unlink(missing_ok=True)
 
-    async def _receive(self, connection: zmq.asyncio.Socket) -> None:
+    async def _receive(self, connection: zmq.asyncio.Socket, serve: Serve) -> None:
         while True:
             client, *frames = await connection.recv_multipart()
             document = frames[1] if len(frames) == 2 else b""
-            request = asyncio.ensure_future(self._serve(connection, client, document))
+            reply = self._reply(document, serve)
+            request = asyncio.ensure_future(self._send(connection, client, reply))
             self._requests.add(request)
             request.add_done_callback(self._requests.discard)
 
@@ -114,16 +123,17 @@ class ControllerServer:
                 }
             )
 
-    async def _serve(self, connection: zmq.asyncio.Socket, client: bytes, document: bytes) -> None:
-        reply = await self._reply(document)
-        await connection.send_multipart([client, b"", reply.encoded(self._who)])
+    async def _send(
+        self, connection: zmq.asyncio.Socket, client: bytes, reply: Awaitable[ControlReply]
+    ) -> None:
+        await connection.send_multipart([client, b"", (await reply).encoded(self._who)])
 
-    async def _reply(self, document: bytes) -> ControlReply:
+    async def _reply(self, document: bytes, serve: Serve) -> ControlReply:
         try:
             request = ControlRequest.parsed(document)
         except ControlError as error:
             return ControlReply.of_error(error, self._who, "a request")
-        result = asyncio.ensure_future(self._respond(request))
+        result = asyncio.ensure_future(serve(request))
         self._results.add(result)
         try:
             return ControlReply(ok=True, result=await result)
@@ -157,6 +167,18 @@ class _Watch:
     is_killed: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class OtherMachine:
+    """A machine whose processes have a socket of the controller to themselves.
+
+    Attributes:
+        nodes: for which they may speak.
+    """
+
+    socket: Path
+    nodes: Collection[str]
+
+
 class ControllerDriver:
     """Serves a controller's requests and carries out its actions, as an async context manager."""
 
@@ -167,17 +189,23 @@ class ControllerDriver:
         node_sockets: Mapping[str, Path],
         processes: Processes | None = None,
         elsewhere: Mapping[str, Processes] | None = None,
+        machines: Mapping[str, OtherMachine] | None = None,
     ) -> None:
         """
         Args:
-            processes: of this machine; by default none that the launcher supervises.
+            path: of the socket for this machine.
+            processes: of this machine; by default none that the launcher has started.
             elsewhere: by node on another machine, that machine's processes.
+            machines: the other machines, by their names.
         """
         self._controller = controller
         self._node_sockets = node_sockets
-        self._local = processes or LocalProcesses(is_supervised=lambda _pid: False)
+        self._local = processes or LocalProcesses(is_started=lambda _pid: False)
         self._elsewhere = elsewhere or {}
-        self._server = ControllerServer(path, self._on_request, who="the controller")
+        sockets: dict[Path, Serve] = {path: self._on_own_request}
+        for name, machine in (machines or {}).items():
+            sockets[machine.socket] = partial(self._on_request_of, name, machine.nodes)
+        self._server = ControllerServer(sockets, who="the controller")
         self._requests = 0
         self._replies: dict[int, asyncio.Future[Any]] = {}
         self._mailboxes: dict[str, _Mailbox] = {}
@@ -211,6 +239,16 @@ class ControllerDriver:
 
     # Events
 
+    async def _on_own_request(self, request: ControlRequest) -> Any:
+        """A request of the launcher, or of another process of this machine."""
+        return await self._on_request(checked_request(request))
+
+    async def _on_request_of(
+        self, machine: str, nodes: Collection[str], request: ControlRequest
+    ) -> Any:
+        """A request of a process of another machine."""
+        return await self._on_request(request_of_machine(request, machine, nodes))
+
     async def _on_request(self, request: ControlRequest) -> Any:
         attaching = await self._open_attaching(request)
         self._requests += 1
@@ -228,10 +266,9 @@ class ControllerDriver:
 
     async def _open_attaching(self, request: ControlRequest) -> tuple[str, int] | None:
         """Take hold of the process that asks to attach: its node and pid, or ``None``."""
-        pid = request.params.get("pid") if request.method == "attach" else None
-        if not isinstance(pid, int):
+        if request.method != "attach":
             return None
-        node = str(request.params.get("node"))
+        node, pid = str(request.params["node"]), int(request.params["pid"])
         if (node, pid) not in self._attaching:
             process = await self._open(node, pid)
             if self._attaching.setdefault((node, pid), process) is not process:
@@ -368,14 +405,17 @@ class ControllerDriver:
         node = ping.node
         if node not in self._ping_clients:
             self._ping_clients[node] = RequestClient(self._node_sockets[node], who=node)
-        unheard = reading = None
-        with suppress(ControlError):
+        pong = Pong(node, ping.incarnation, None)
+        try:
             answer = await self._ping_clients[node].request("ping", {}, ping.timeout_s)
-            unheard = tuple(answer["unheard"])
-            if (counters := answer.get("reading")) is not None:
-                reading = NodeReading.model_validate(counters)
+            reply = PingReply.model_validate(answer)
+            pong = replace(pong, unheard=reply.unheard, reading=reply.reading)
+        except ControlError as error:
+            _log.debug("%s did not answer a ping: %s", node, error)
+        except ValidationError as error:  # of no use, like silence
+            _log.warning("%s answered a ping with something else: %s", node, error)
         del self._pings[node]
-        self._on_pong(Pong(node, ping.incarnation, unheard, reading))
+        self._on_pong(pong)
 
     def _watch(self, action: Watch) -> None:
         self._unwatch(action.node)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from innet.cluster.control.actions import Deliver, Message, Operation
 from innet.cluster.control.group_plans import Group
+from innet.errors import SecurityError
 from innet.security.group_keys import GroupKeySource, epoch_name
 
 if TYPE_CHECKING:
     from innet.security.credential_packets import KeyAuthority
     from innet.security.trust.policy import Policy
+
+_log = logging.getLogger(__name__)
 
 
 class GroupKeys:
@@ -53,14 +57,21 @@ class GroupKeys:
         asked = [switch for switch in switches if switch not in self._public]
         outcomes = yield Deliver({switch: [("sealing_key", {})] for switch in asked})
         for switch, (outcome,) in outcomes.items():
-            if outcome.result is not None:
-                self._public[switch] = outcome.result
+            try:
+                self.learn(switch, outcome.result)
+            except SecurityError as error:  # it gets no keys, and the others do
+                _log.warning("the sealing key of %s is of no use: %s", switch, error)
 
-    def learn(self, node: str, public: str | None) -> None:
-        """Store the sealing key of a host's new process."""
+    def learn(self, node: str, public: object) -> None:
+        """Store the sealing key of a node's new process; ``None``: it has none.
+
+        Raises:
+            SecurityError: nothing can be sealed to the key.
+        """
         self._public.pop(node, None)
-        if public is not None:
-            self._public[node] = public
+        if public is not None and self._authority is not None:
+            self._authority.require_sealing_key(public)
+            self._public[node] = str(public)
 
     def for_member(self, group: Group, node: str) -> str | None:
         """The packet for a member, hexadecimal; a process always gets the same packet.

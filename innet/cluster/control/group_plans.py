@@ -18,10 +18,12 @@ if TYPE_CHECKING:
 
 _PLAIN_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,15}")
 """Names of groups that go into name components as they are; they leave room for the rest."""
+_LABEL = re.compile(r"[A-Za-z0-9._-]{1,64}")
+"""The part of a plan's prefix behind the job's: label, variant and number."""
 _GROUPS_PER_GENERATION = 1 << 24
 
-GroupKey = tuple[str, int]
-"""A group's name and number."""
+GroupKey = tuple[str, str, int]
+"""The job of a group, its name and its number."""
 
 
 @dataclass
@@ -39,7 +41,7 @@ class Group:
         complete: the joined ranks that know that all ranks have joined.
         ready: the joined ranks that serve their names.
         left: the joined ranks that need nothing more of the group.
-        founder: the failed group whose survivors these are, by name and number; ``None`` for a
+        founder: the failed group whose survivors these are, by its key; ``None`` for a
             group that :func:`innet.init` made.
         lost: the ranks whose process has ended.
         sealed: the packet with its credentials for each member that has joined, hexadecimal.
@@ -69,26 +71,39 @@ class Group:
 
     @property
     def key(self) -> GroupKey:
-        """Distinguishes the group from all others of the job."""
-        return self.name, self.number
+        """Distinguishes the group from all others."""
+        return self.job, self.name, self.number
 
     @property
     def has_begun(self) -> bool:
         """Whether all ranks have been ready: since then its operations say what ends it."""
         return len(self.ready) == len(self.ranks)
 
+    def rank_of(self, node: str) -> int:
+        """The rank on ``node``.
+
+        Raises:
+            ControlError: the group has none there.
+        """
+        if node not in self.ranks:
+            raise ControlError(f"{node} has no rank of group {self.name!r}")
+        return self.ranks.index(node)
+
+    def has(self, rank: int | None) -> bool:
+        """Whether another process may name this rank of the group; ``None`` is none."""
+        return rank is None or rank in range(len(self.ranks))
+
     def survivors(self) -> tuple[str, ...]:
         """The nodes of the ranks that are not lost."""
         return tuple(self.ranks[rank] for rank in self.ranks_but(self.lost))
 
-    def keep_moves(self, placed: Mapping[str, dict[str, Any]]) -> None:
+    def keep_moves(self, placed: Mapping[str, Plan]) -> None:
         """Prefer the trees to which a controller before this one has moved the sums.
 
         Its members have them, also those that were chosen without a switch that was lost: these are
         compared with the others as all are.
         """
-        for prefix, document in placed.items():
-            plan = Plan.from_dict(document)
+        for prefix, plan in placed.items():
             made = self.plans.get(prefix)
             if made is not None and plan.expressions == made.expressions:
                 self.preferred.setdefault(prefix, plan)
@@ -145,6 +160,27 @@ class GroupPlans:
         self._made[job, label] += 1
         again = self._again(self._made[job, label])
         return number, {f"{job}/{label}.{variant}{again}": plan for variant, plan in plans.items()}
+
+    def reported(
+        self, documents: Mapping[str, dict[str, Any]], job: str, ranks: Sequence[str]
+    ) -> dict[str, Plan]:
+        """The plans that a worker reports of a group of ``ranks``, by name prefix.
+
+        Raises:
+            InnetError: one is of another job or of other ranks, has unknown nodes, or is no plan.
+        """
+        plans = {}
+        for prefix, document in documents.items():
+            of_job, _, label = prefix.rpartition("/")
+            plans[prefix] = plan = Plan.from_dict(document)
+            operands = (operand for rule in plan.rules for operand in rule.operands)
+            nodes = {placed.node for placed in (*operands, *plan.roots)}
+            nodes |= {rule.node for rule in plan.rules}
+            is_known = nodes <= self._topology.nodes.keys()
+            is_own = of_job == job and _LABEL.fullmatch(label) and set(plan.ranks) == set(ranks)
+            if not (is_known and is_own):
+                raise ControlError(f"{prefix!r} is no plan of this job and these ranks")
+        return plans
 
     def forget(self, job: str) -> None:
         """The job is over, and its prefix is never used again."""

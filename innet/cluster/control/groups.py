@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
@@ -12,9 +13,13 @@ from innet.cluster.control.group_keys import GroupKeys
 from innet.cluster.control.group_plans import Group, GroupKey, GroupPlans, disagreement
 from innet.cluster.control.jobs import Job, JobRegistry, LaunchRecord
 from innet.cluster.control.placements import Placements
-from innet.errors import ControlError, RankFailed
+from innet.errors import ControlError, InnetError, RankFailed
 from innet.node.messages import GroupFailure, GroupReport, WorkerReport
 from innet.plans import NO_LOAD, Load, Plan
+
+_MAX_GROUPS_OF_JOB = 4096
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -74,10 +79,11 @@ class GroupRegistry:
         """Join like :meth:`join`, and return the group itself to a driver in this process."""
         if (why := self._disagreements.pop((group, node), None)) is not None:
             raise ControlError(why)
+        job = self._jobs.of(node)
+        _require_members(job, group, ranks, node)
         known = self._group_of(group, node)
         if known is None:
-            job = self._jobs.of(node)
-            _require_hosts_of(job, group, ranks)
+            self._require_few(job)
             self._require_alive(group, ranks, frozenset(), node)
             self._require_paths(group, ranks)
             known = yield from self._create(job, group, algorithm, ranks)
@@ -119,13 +125,14 @@ class GroupRegistry:
         were ready, if it did. A rank that asks after a later failure gets no missing ranks: its
         next operation in the group says what ended it, as for the ranks that asked a moment before.
         """
-        failed = self._failed_groups.get((group, number))
+        key = self._key(group, number, node)
+        failed = self._failed_groups.get(key)
         if failed is not None and not failed.group.has_begun:
             return {"missing": [], "failure": failed.said}
-        known = self._numbered(group, number) or (failed.group if failed else None)
+        known = self._present(key) or (failed.group if failed else None)
         if known is None:
             raise ControlError(f"group {group!r} is over; join another one")
-        known.ready.add(known.ranks.index(node))
+        known.ready.add(known.rank_of(node))
         self._require_alive(group, known.ranks, known.ready, node)
         if early := known.left - known.ready:
             rank = min(early)
@@ -148,7 +155,9 @@ class GroupRegistry:
             heard: what ended an operation of ``node``, and the rank that reported it to
                 ``node``: that rank has left, perhaps before the controller was notified.
         """
-        failed = self._failed_groups.get((group, number)) or self._fail_left(group, number, heard)
+        key = self._key(group, number, node)
+        failed = self._failed_groups.get(key) or self._fail_left(key, node, heard)
+        failed.group.rank_of(node)
         founder = failed.group.founder or failed.group.key
         current = self._successors.get(founder)
         if current is None or current.lost or current not in self._groups:
@@ -168,15 +177,15 @@ class GroupRegistry:
         When no rank is missing, the group ends, and the controller notifies all its members. It
         does not wait for ranks whose node has ended.
         """
-        known = self._numbered(group, number)
+        known = self._present(self._key(group, number, node))
         if known is None:
             return {"missing": []}
-        known.left.add(known.ranks.index(node))
+        known.left.add(known.rank_of(node))
         return {"missing": self._close_if_left(known)}
 
-    def failure_of(self, group: str, number: int) -> dict[str, Any] | None:
-        """Why a group has failed, and its failed rank; ``None`` if it has not failed."""
-        failed = self._failed_groups.get((group, number))
+    def failure_of(self, group: str, number: int, node: str) -> dict[str, Any] | None:
+        """Why a group of ``node`` has failed, and its failed rank; ``None`` if it has not."""
+        failed = self._failed_groups.get(self._key(group, number, node))
         return None if failed is None else failed.said
 
     def renew(self, node: str) -> None:
@@ -200,8 +209,8 @@ class GroupRegistry:
 
     def blame(self, group: str, number: int, node: str, why: str, rank: int | None) -> None:
         """A group has failed because of ``rank``, as another rank reported to ``node``."""
-        known = self._numbered(group, number)
-        if known is not None and node in known.ranks:  # another job's groups are not for it to end
+        known = self._present(self._key(group, number, node))
+        if known is not None and node in known.ranks and known.has(rank):
             known.lost |= known.left
             self._fail_group(known, {node}, why, rank)
 
@@ -246,26 +255,38 @@ class GroupRegistry:
                 self._failed[report.node] = report.failed
         for report in reports:
             for group in report.groups:
-                self._restore_place(report.node, group)
+                try:
+                    self._restore_place(report.node, group)
+                except InnetError as error:  # that of one process harms no other
+                    _log.warning("%s reports an impossible group: %s", report.node, error)
         for node, why in self._failed.items():  # members may not know
             self._end_groups_of(node, why)
 
     def _restore_place(self, node: str, report: GroupReport) -> None:
-        key = report.name, report.number
-        failed = self._failed_group(*key)
-        known = failed or self._numbered(*key) or self._restored(node, report)
-        rank = known.ranks.index(node)
+        key = self._key(report.name, report.number, node)
+        failed = self._failed_groups.get(key)
+        placed = self._plans.reported(report.placed, self._jobs.of(node).prefix, report.ranks)
+        known = failed.group if failed else self._present(key) or self._restored(node, report)
+        rank = known.rank_of(node)
         known.ready |= {rank} if report.ready else set()
-        known.keep_moves(report.placed)
+        known.keep_moves(placed)
         known.left |= {rank} if report.left else set()
         if report.failure is not None and failed is None:
             why, culprit = report.failure
+            if not known.has(culprit):
+                raise ControlError(f"group {known.name!r} has no rank {culprit}")
             self._fail_group(known, frozenset(), why, culprit)  # the others may not know
 
     def _restored(self, node: str, report: GroupReport) -> Group:
-        job = self._jobs.of(node).name
-        plans = {prefix: Plan.from_dict(plan) for prefix, plan in report.plans.items()}
-        group = Group(report.name, job, report.algorithm, report.ranks, plans, {}, report.number)
+        job = self._jobs.of(node)
+        _require_members(job, report.name, report.ranks, node)
+        self._require_few(job)
+        plans = self._plans.reported(report.plans, job.prefix, report.ranks)
+        if not plans:
+            raise ControlError(f"group {report.name!r} has no plan")
+        group = Group(
+            report.name, job.name, report.algorithm, report.ranks, plans, {}, report.number
+        )
         group.joined.update(range(len(group.ranks)))
         group.complete.update(group.joined)
         self._groups.append(group)
@@ -332,22 +353,25 @@ class GroupRegistry:
                 return group
         return None
 
-    def _numbered(self, name: str, number: int) -> Group | None:
-        return next((g for g in self._groups if g.name == name and g.number == number), None)
+    def _key(self, name: str, number: int, node: str) -> GroupKey:
+        """The key of a group of ``node``: other jobs may have groups of that name and number."""
+        job = self._jobs.find(node)
+        return "" if job is None else job.name, name, number
 
-    def _failed_group(self, name: str, number: int) -> Group | None:
-        failed = self._failed_groups.get((name, number))
-        return None if failed is None else failed.group
+    def _present(self, key: GroupKey) -> Group | None:
+        return next((group for group in self._groups if group.key == key), None)
 
-    def _fail_left(self, name: str, number: int, heard: Sequence[Any] | None) -> FailedGroup:
+    def _fail_left(self, key: GroupKey, node: str, heard: Sequence[Any] | None) -> FailedGroup:
         """End a group for the ranks that wait for ranks which have left."""
-        group = self._numbered(name, number)
+        group = self._present(key)
+        if group is not None:
+            group.rank_of(node)
         why, left = GroupFailure(*heard) if heard else GroupFailure("")
         if group is not None and left is not None and left in range(len(group.ranks)):
             group.left.add(left)
         if group is None or not group.left:
             raise ControlError(
-                f"no rank of group {name!r} has failed or left; there is none to go without. A "
+                f"no rank of group {key[1]!r} has failed or left; there is none to go without. A "
                 "rank that hangs can be given up: comm.expel(rank, why)"
             )
         rank = min(group.left)
@@ -364,7 +388,7 @@ class GroupRegistry:
             why = f"rank {rank} ({latest.ranks[rank]}) ended before the group had come about"
             self._fail_group(latest, (), why, rank)
         job = self._jobs.of(latest.ranks[0])
-        successor = yield from self._create(job, founder[0], latest.algorithm, latest.survivors())
+        successor = yield from self._create(job, founder[1], latest.algorithm, latest.survivors())
         self._require_placed_on_living(successor, [latest.ranks[rank] for rank in latest.lost])
         successor.founder = founder
         self._successors[founder] = successor
@@ -379,6 +403,23 @@ class GroupRegistry:
                     f"the algorithm {group.algorithm!r} makes sums on {node}, whose process is "
                     "gone. Make a group of the survivors by innet.init() with another algorithm"
                 )
+
+    def require_one_job(self, node: str, other: str) -> None:
+        """Check that two nodes have ranks of the same job.
+
+        Raises:
+            ControlError: they have not.
+        """
+        job = self._jobs.of(node)
+        if other not in job.hosts:
+            raise ControlError(f"{other} has no rank of job {job.name}, which {node} has one of")
+
+    def _require_few(self, job: Job) -> None:
+        if sum(group.job == job.name for group in self._groups) >= _MAX_GROUPS_OF_JOB:
+            raise ControlError(
+                f"job {job.name} has {_MAX_GROUPS_OF_JOB} groups already. Close communicators that "
+                "are not needed any more"
+            )
 
     def _lose_rank(self, node: str) -> None:
         """Mark ``node`` as lost in the groups of its process, even if another process replaces it.
@@ -424,7 +465,7 @@ class GroupRegistry:
         yield from self._keys.learn_switches(self._placements.live.switches)
         try:
             yield from self._placements.install(placed, partial(self._keys.for_switch, group))
-        except ControlError:
+        except Exception:
             self._remove(group)
             raise
         return group
@@ -483,7 +524,13 @@ def _forget(untold: dict[tuple[str, str], Any], nodes: Collection[str]) -> None:
         del untold[key]
 
 
-def _require_hosts_of(job: Job, group: str, ranks: Sequence[str]) -> None:
+def _require_members(job: Job, group: str, ranks: Sequence[str], node: str) -> None:
+    """Check that a group of ``ranks`` is of one job, and that ``node`` is among them."""
+    if len(set(ranks)) != len(ranks) or node not in ranks:
+        raise ControlError(
+            f"group {group!r} is to have {', '.join(ranks)}; expected different hosts, and {node} "
+            "among them"
+        )
     if strangers := [node for node in ranks if node not in job.hosts]:
         raise ControlError(
             f"group {group!r} is to have {', '.join(strangers)}, which job {job.name} has not; its "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -12,10 +13,12 @@ from innet.cluster.control.announcements import Announcements
 from innet.cluster.control.group_keys import GroupKeys
 from innet.cluster.control.groups import GroupRegistry
 from innet.cluster.control.pools import PoolRegistry
-from innet.errors import ControlError, HostTaken
+from innet.errors import ControlError, HostTaken, SecurityError
 from innet.node.messages import PoolReport, ServedPrefixes, WorkerReport
 
 _INCARNATIONS_PER_GENERATION = 1 << 16
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +82,10 @@ class HostProcesses:
 
         Raises:
             HostTaken: another process is attached to ``node``, and has not ended.
+            ControlError: ``node`` is no host, or nothing can be sealed to the key.
         """
+        if node not in self._hosts:
+            raise ControlError(f"{node} is no host of this network, so no process attaches to it")
         present = self._processes.get(node)
         if present is not None and present.pid != pid:
             raise HostTaken(
@@ -87,10 +93,10 @@ class HostProcesses:
                 f"job: process {pid} is refused. Use innet in process {present.pid} alone, or end "
                 "it first; see docs/kv-engines.md for the process of an engine that joins"
             )
+        self._keys.learn(node, sealing_key)
         self._groups.renew(node)
         yield from self._pools.leave_all(node)
         self._announcements.begin(node)
-        self._keys.learn(node, sealing_key)
         self._attached[node] += 1
         incarnation = self._first_incarnation + self._attached[node]
         self._watch(node, _Process(incarnation, pid, is_attached))
@@ -98,7 +104,10 @@ class HostProcesses:
 
     def restore(self, worker: WorkerReport) -> None:
         """Take over a process that attached to the controller before."""
-        self._keys.learn(worker.node, worker.sealing_key)
+        try:
+            self._keys.learn(worker.node, worker.sealing_key)
+        except SecurityError as error:
+            _log.warning("the sealing key of %s is of no use: %s", worker.node, error)
         self._watch(worker.node, _Process(worker.incarnation, worker.pid, worker.is_attached))
 
     def _watch(self, node: str, process: _Process) -> None:
@@ -154,6 +163,16 @@ class HostProcesses:
             for group, number, cause, rank in causes:
                 self._groups.blame(group, number, node, cause, rank)
             yield from self.fail(node, why)
+
+    def give_up(self, node: str, other: str, why: str) -> Operation[None]:
+        """The process on ``node`` goes on without the one on ``other``, of its own job.
+
+        Raises:
+            ControlError: they are not in one job.
+        """
+        if other != node:
+            self._groups.require_one_job(node, other)
+        yield from self.expel(other, why)
 
     def expel(self, node: str, why: str) -> Operation[None]:
         """The process on ``node`` counts as failed, and is killed, because it might resume.

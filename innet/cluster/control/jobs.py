@@ -141,12 +141,19 @@ class JobRegistry:
         """The prefixes of the jobs that run."""
         return [job.prefix for job in self._jobs.values()]
 
+    def find(self, node: str) -> Job | None:
+        """The job that has ``node``; ``None``: none has."""
+        return next((job for job in self._jobs.values() if node in job.hosts), None)
+
     def of(self, node: str) -> Job:
-        """The job that has ``node``."""
-        for job in self._jobs.values():
-            if node in job.hosts:
-                return job
-        raise ControlError(f"no job runs on {node}; start one with `innet run`")
+        """The job that has ``node``.
+
+        Raises:
+            ControlError: none has.
+        """
+        if (job := self.find(node)) is None:
+            raise ControlError(f"no job runs on {node}; start one with `innet run`")
+        return job
 
     def describe(self) -> list[dict[str, Any]]:
         """The jobs that run, for status displays."""

@@ -11,7 +11,7 @@ answers and moves groups, routes and announcements to the live part of the netwo
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from innet.cluster.control.actions import Operation, OperationQueue, Outbox, PingNode
 from innet.cluster.control.hosts import HostProcesses, Registries
@@ -37,6 +37,14 @@ class Pong:
     incarnation: int
     unheard: tuple[str, ...] | None
     reading: NodeReading | None = None
+
+    def about(self, neighbours: Collection[str]) -> Pong:
+        """Without what the node says of others than its neighbours."""
+        reading = self.reading
+        if reading is not None and not reading.peers <= set(neighbours):
+            reading = None
+        unheard = self.unheard and tuple(peer for peer in self.unheard if peer in neighbours)
+        return replace(self, unheard=unheard, reading=reading)
 
 
 @dataclass(slots=True)

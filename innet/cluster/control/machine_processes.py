@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import signal
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -18,7 +17,7 @@ from pydantic import Field
 
 from innet.cluster.control.processes import LocalProcess, OnEnded
 from innet.cluster.emulation.runs import ProcessIdentity
-from innet.cluster.requests import ClientConnection, RequestClient
+from innet.cluster.requests import ClientConnection, RequestClient, checked
 from innet.errors import ControlError, NoAnswer
 from innet.validation_messages import StrictModel
 
@@ -59,7 +58,10 @@ class Watching(StrictModel):
 
 
 class KillRequest(StrictModel):
-    """``kill``: kill a process of the agent's machine, if it still runs."""
+    """``kill``: kill a process that was watched, if it still runs.
+
+    The agent refuses to kill one that neither it nor a process of its own has started.
+    """
 
     identity: ProcessIdentity
 
@@ -67,9 +69,11 @@ class KillRequest(StrictModel):
 class ProcessRequests:
     """The agent's end: serves ``watch`` and ``kill``."""
 
-    def __init__(self, is_supervised: Callable[[int], bool]) -> None:
-        """``is_supervised``: whether the agent has started a process for the launcher."""
-        self._is_supervised = is_supervised
+    def __init__(self, is_started: Callable[[int], bool]) -> None:
+        """``is_started``: whether the agent has started a process for the launcher."""
+        self._is_started = is_started
+        self._descendants: set[ProcessIdentity] = set()
+        """Of the agent, among the processes that were watched: their parents may have ended."""
 
     def handlers(
         self, params: Mapping[str, Any], client: ClientConnection
@@ -90,6 +94,9 @@ class ProcessRequests:
             identity = ProcessIdentity.of(request.pid)
             if identity is None:  # it has been reaped meanwhile
                 return
+            if process.is_descendant:
+                self._descendants = {own for own in self._descendants if own.is_alive()}
+                self._descendants.add(identity)
             client.send(
                 Watching(
                     identity=identity,
@@ -105,7 +112,7 @@ class ProcessRequests:
         """The process, once it can be opened; ``None``: it has ended."""
         while True:
             try:
-                return LocalProcess(os.pidfd_open(pid), is_supervised=self._is_supervised(pid))
+                return LocalProcess(pid, self._is_started)
             except ProcessLookupError:
                 return None
             except OSError as error:  # too few descriptors, for example: that passes
@@ -113,6 +120,10 @@ class ProcessRequests:
                 await asyncio.sleep(_OPEN_PAUSE_S)
 
     async def _kill(self, request: KillRequest) -> None:
+        if request.identity not in self._descendants:
+            raise ControlError(
+                f"process {request.identity.pid} is not killed: this agent did not start it"
+            )
         request.identity.send_signal(signal.SIGKILL)
 
 
@@ -123,6 +134,7 @@ class MachineProcesses:
         """``agent``: the socket of the machine's agent, relayed to this machine."""
         self._machine = machine
         self._agent = agent
+        self.who = f"machine {machine}"
         self._watched: set[_MachineProcess] = set()
         self._kills: set[asyncio.Task[None]] = set()
 
@@ -146,7 +158,7 @@ class MachineProcesses:
 
     def client(self) -> RequestClient:
         """A client of the machine's agent."""
-        return RequestClient(self._agent, who=f"machine {self._machine}", is_patient=False)
+        return RequestClient(self._agent, who=self.who, is_patient=False)
 
     def kill(self, identity: ProcessIdentity) -> None:
         """Ask the agent to kill a process."""
@@ -236,7 +248,7 @@ class _MachineProcess:
 
         def take(document: Any) -> None:
             if not self._watching.done():
-                self._watching.set_result(Watching.model_validate(document))
+                self._watching.set_result(checked(Watching, document, self._machine.who))
 
         request = WatchRequest(pid=self._pid, others=self._machine.watched()).model_dump()
         try:

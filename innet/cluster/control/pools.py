@@ -6,6 +6,8 @@ until its last member leaves. Their caches keep no blocks of a pool without memb
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +15,7 @@ from typing import Any
 from innet.cluster.control.actions import Operation
 from innet.cluster.control.placements import Placements
 from innet.errors import ControlError
+from innet.names import Name
 from innet.node.messages import (
     MAX_WEIGHT,
     PoolMessage,
@@ -21,6 +24,9 @@ from innet.node.messages import (
     tenant_prefix,
 )
 from innet.security.keys import Key
+
+_PUBLIC_KEY = re.compile("[0-9a-f]{64}")
+_MAX_POOLS_OF_NODE = 256
 
 
 @dataclass
@@ -60,6 +66,11 @@ class PoolRegistry:
     def open(self, node: str, part: PoolReport) -> Operation[None]:
         """``node`` joins a pool or changes its part; nothing changes where a switch refuses."""
         _require_usable(part)
+        own = {tenant for tenant, pool in self._pools.items() if node in pool.members}
+        if len(own - {part.tenant}) >= _MAX_POOLS_OF_NODE:
+            raise ControlError(
+                f"{node} is a member of {_MAX_POOLS_OF_NODE} pools already; leave one first"
+            )
         pool = self._pools.get(part.tenant) or _Pool(part.key)
         if pool.key != part.key:
             raise ControlError(
@@ -114,7 +125,7 @@ class PoolRegistry:
         Members with another key than the first one's do not count.
         """
         for report in reports:
-            for part in report.pools:
+            for part in filter(_is_usable, report.pools[:_MAX_POOLS_OF_NODE]):
                 pool = self._pools.setdefault(part.tenant, _Pool(part.key))
                 if report.failed is None and pool.key == part.key:
                     pool.members[report.node] = part
@@ -166,6 +177,24 @@ def _require_same_replicas(node: str, part: PoolReport, members: Mapping[str, Po
             )
 
 
+def _is_public_key(key: Key) -> bool:
+    """Whether switches can verify with this key: one that they refuse would fail all pools."""
+    try:
+        Name(key.name)
+    except ValueError:
+        return False
+    is_finite = key.not_after is None or math.isfinite(key.not_after)
+    return is_finite and _PUBLIC_KEY.fullmatch(key.secret) is not None
+
+
+def _is_usable(part: PoolReport) -> bool:
+    try:
+        _require_usable(part)
+    except ControlError:
+        return False
+    return True
+
+
 def _require_usable(part: PoolReport) -> None:
     if not 1 <= part.weight <= MAX_WEIGHT:
         raise ControlError(f"a pool's weight is from 1 to {MAX_WEIGHT}, not {part.weight}")
@@ -174,3 +203,5 @@ def _require_usable(part: PoolReport) -> None:
             f"the blocks of a pool are signed with Ed25519; tenant {part.tenant} has a key for "
             f"{part.key.signature}"
         )
+    if not _is_public_key(part.key):
+        raise ControlError(f"the key of tenant {part.tenant} is not a public Ed25519 key")

@@ -1,14 +1,23 @@
-"""Processes that the controller watches: those of its own machine."""
+"""Processes that the controller watches: those of its own machine.
+
+A process names itself when it attaches. It is killed only if the launcher started it, or an
+ancestor of it.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import select
 import signal
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
+
+from innet.cluster.emulation.runs import parent_of
+
+_log = logging.getLogger(__name__)
 
 OnEnded = Callable[[str], object]
 """Called when a process has ended, with the reason if it is not an end of the process itself."""
@@ -28,7 +37,7 @@ class WatchedProcess(Protocol):
         """Whether the process is known to have ended, perhaps before ``on_ended`` is called."""
 
     def kill(self) -> None:
-        """Kill the process, unless it has ended."""
+        """Kill the process, unless it has ended, or was not started by the launcher."""
 
     def close(self) -> None:
         """Let go of the process, and call nothing any more."""
@@ -53,24 +62,39 @@ class Processes(Protocol):
 class LocalProcesses:
     """The processes of this machine."""
 
-    def __init__(self, is_supervised: Callable[[int], bool]) -> None:
-        self._is_supervised = is_supervised
+    def __init__(self, is_started: Callable[[int], bool]) -> None:
+        """``is_started``: whether the launcher has started a process."""
+        self._is_started = is_started
 
     async def open(self, pid: int) -> LocalProcess:
         """Take hold of a process, without waiting (see :class:`Processes`)."""
-        return LocalProcess(os.pidfd_open(pid), is_supervised=self._is_supervised(pid))
+        return LocalProcess(pid, self._is_started)
 
     async def wait(self) -> None:
         """Return: the kernel has done everything at once."""
 
 
 class LocalProcess:
-    """A process of this machine, held by a pidfd."""
+    """A process of this machine, held by a pidfd.
 
-    def __init__(self, pidfd: int, *, is_supervised: bool) -> None:
-        self._pidfd = pidfd
+    Attributes:
+        is_descendant: it was started by the launcher (or agent), or an ancestor of it was.
+    """
+
+    def __init__(self, pid: int, is_started: Callable[[int], bool]) -> None:
+        """
+        Raises:
+            OSError: as :meth:`Processes.open`.
+        """
+        self._pid = pid
+        self._pidfd = os.pidfd_open(pid)
         self._is_watched = False
-        self.is_supervised = is_supervised
+        try:
+            self.is_supervised = is_started(pid)
+            self.is_descendant = _descends(pid, is_started)
+        except OSError:
+            self.close()
+            raise
 
     def watch(self, on_ended: OnEnded) -> None:
         """See :class:`WatchedProcess`."""
@@ -88,6 +112,9 @@ class LocalProcess:
         return bool(poller.poll(0))
 
     def kill(self) -> None:
+        if not self.is_descendant:
+            _log.warning("process %d is not killed: the launcher did not start it", self._pid)
+            return
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
 
@@ -95,3 +122,13 @@ class LocalProcess:
         if self._is_watched:
             asyncio.get_running_loop().remove_reader(self._pidfd)
         os.close(self._pidfd)
+
+
+def _descends(pid: int, is_started: Callable[[int], bool]) -> bool:
+    """Whether a process or one of its ancestors is started, as ``is_started`` says."""
+    ancestor: int | None = pid
+    while ancestor:
+        if is_started(ancestor):
+            return True
+        ancestor = parent_of(ancestor)
+    return False

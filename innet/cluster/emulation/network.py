@@ -34,7 +34,6 @@ from innet.cluster.emulation.runs import (
 )
 from innet.cluster.emulation.segmentation import bulk_segment_bytes
 from innet.cluster.emulation.termination import TerminationSignals
-from innet.cluster.requests import ClientConnection
 from innet.errors import EmulationError
 from innet.node.link_descriptors import LINKS_SOCKET_NAME, LinkDescriptorServer
 from innet.node.node_config import (
@@ -181,6 +180,11 @@ class Network:
     def placed_elsewhere(self) -> dict[str, str]:
         """The machine of each node that is on another one than the launcher's."""
         return {}
+
+    @property
+    def own_machine(self) -> str | None:
+        """The launcher's machine, if the nodes are on several; ``None``: there is only one."""
+        return None
 
     async def free_port(self, node: str) -> int:
         """A TCP port of the node's machine that no socket has at this moment."""
@@ -413,16 +417,19 @@ class Network:
             )
         return path
 
-    def machine_of_client(self, client: ClientConnection) -> str | None:
-        """The machine of a process that attaches; ``None``: there is only this one."""
-        return None
+    def record_attached(self, node: str, pid: int, machine: str | None) -> None:
+        """Record that a process, which another launcher started, is the worker of a node.
 
-    def record_attached(self, node: str, client: ClientConnection) -> None:
-        """Record that a client, which another launcher started, is the worker of a node."""
-        identity = ProcessIdentity.of(client.pid)
+        ``machine``: which says so; ``None``: this one, whose kernel knows it.
+        """
+        identity = (
+            ProcessIdentity.of(pid) if machine is None else ProcessIdentity(pid=pid, start_ticks=0)
+        )
         if identity is not None:  # it may have ended, or be in another namespace of pids
             self.record_process(
-                RecordedProcess(label=node, node=node, identity=identity, attached=True)
+                RecordedProcess(
+                    label=node, node=node, identity=identity, attached=True, machine=machine
+                )
             )
 
     def forget_attached(self, node: str) -> None:

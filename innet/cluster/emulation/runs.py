@@ -138,6 +138,14 @@ def control_socket_name(node: str) -> str:
     return f"{node}.ctl"
 
 
+def socket_name_of(name: str, machine: str) -> str:
+    """The launcher's socket that another machine is connected to when it opens ``name``.
+
+    Its server has the clients of that machine alone, and offers what they may do.
+    """
+    return f"{name}@{machine}"
+
+
 def ndn_socket_name(node: str) -> str:
     """The file name of the socket through which NDN programs connect to ``node``."""
     return f"{node}.ndn"

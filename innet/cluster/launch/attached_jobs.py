@@ -144,15 +144,17 @@ class AttachedJobs:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def handlers(
-        self, params: Mapping[str, Any], client: ClientConnection
+        self, params: Mapping[str, Any], client: ClientConnection, machine: str | None
     ) -> dict[str, Callable[[], Awaitable[None]]]:
-        """The requests of a process, by method."""
+        """The requests of a process, by method; ``machine``: another one, which it is on."""
         return {
-            "attach": lambda: self._attach(AttachRequest.model_validate(params), client),
+            "attach": lambda: self._attach(AttachRequest.model_validate(params), client, machine),
             "detach": _acknowledge,
         }
 
-    async def _attach(self, request: AttachRequest, client: ClientConnection) -> None:
+    async def _attach(
+        self, request: AttachRequest, client: ClientConnection, machine: str | None
+    ) -> None:
         """Give a rank its node once all have come, and follow it until it has left.
 
         The process leaves in order by another request on its connection, ``detach``. This one is
@@ -167,13 +169,16 @@ class AttachedJobs:
             raise ControlError("the network is being taken down. Start it again with `innet up`")
         deadline_s = asyncio.get_running_loop().time() + request.timeout_s
         job = await self._job_of(request, deadline_s)
-        member = job.enter(request, self._network.machine_of_client(client))
+        member = job.enter(request, machine or self._network.own_machine)
         if not job.missing:
             job.task = asyncio.create_task(self._run(request.job, job))
         try:
             if not await _is_done(job.replies, deadline_s):
                 raise ControlError(_absence(job, request))
-            with self._recorded(job.replies.result()[request.rank], client):
+            reply = job.replies.result()[request.rank]
+            pid = client.pid if machine is None else request.pid
+            with self._recorded(reply.node, pid, machine):
+                client.send(reply)
                 await client.next_request()
                 member.has_detached = True
         finally:
@@ -182,14 +187,13 @@ class AttachedJobs:
                 self._jobs.pop(request.job, None)
 
     @contextmanager
-    def _recorded(self, reply: AttachReply, client: ClientConnection) -> Iterator[None]:
-        """Send a rank its reply; its process is in the record of the run until the block ends."""
-        self._network.record_attached(reply.node, client)
+    def _recorded(self, node: str, pid: int, machine: str | None) -> Iterator[None]:
+        """The process of a node is in the record of the run until the block ends."""
+        self._network.record_attached(node, pid, machine)
         try:
-            client.send(reply)
             yield
         finally:
-            self._network.forget_attached(reply.node)
+            self._network.forget_attached(node)
 
     async def _job_of(self, request: AttachRequest, deadline_s: float) -> _AttachedJob:
         """The job that a rank is to join, after the one of that name that it has left."""

@@ -19,11 +19,10 @@ from innet.cluster.emulation.machine_fabric import MachineFabric
 from innet.cluster.emulation.network import Network
 from innet.cluster.emulation.processes import ProcessSpec, SupervisedProcess
 from innet.cluster.emulation.runs import (
-    ProcessIdentity,
-    RecordedProcess,
     control_socket_name,
     list_runs,
     ndn_socket_name,
+    socket_name_of,
 )
 from innet.cluster.launch.machine_links import MachineLinks
 from innet.cluster.machines.addresses import Address
@@ -32,7 +31,6 @@ from innet.cluster.machines.launcher_identity import LauncherIdentity, forget_la
 from innet.cluster.machines.listener import JoinedMachine, MachineListener
 from innet.cluster.machines.messages import Heartbeats
 from innet.cluster.machines.remote import RemoteMachine
-from innet.cluster.requests import ClientConnection
 from innet.cluster.session_client import SESSION_SOCKET_NAME
 from innet.errors import EmulationError, InnetError, SecurityError
 from innet.node.controller_client import CONTROLLER_SOCKET_NAME
@@ -184,25 +182,10 @@ class ClusterNetwork(Network):
         if machine != LAUNCHER_MACHINE:
             await self._is_reachable[machine].wait()
 
-    def machine_of_client(self, client: ClientConnection) -> str | None:
-        """The machine of a process that attaches."""
-        assert self._listener is not None
-        origin = self._listener.origin(client.peer_name)
-        return LAUNCHER_MACHINE if origin is None else origin.machine
-
-    def record_attached(self, node: str, client: ClientConnection) -> None:
-        """Record that a client, which another launcher started, is the worker of a node."""
-        assert self._listener is not None
-        origin = self._listener.origin(client.peer_name)
-        if origin is None:
-            super().record_attached(node, client)
-            return
-        identity = ProcessIdentity(pid=origin.pid, start_ticks=0)
-        self.record_process(
-            RecordedProcess(
-                label=node, node=node, identity=identity, attached=True, machine=origin.machine
-            )
-        )
+    @property
+    def own_machine(self) -> str | None:
+        """The launcher's machine."""
+        return LAUNCHER_MACHINE
 
     def _machine_of(self, node: str) -> RemoteMachine | None:
         """The machine of a node; ``None`` for the launcher's.
@@ -265,7 +248,7 @@ class ClusterNetwork(Network):
             Address.parsed(self._options.listen),
             self._identity(),
             self.run_dir,
-            offered=(CONTROLLER_SOCKET_NAME, SESSION_SOCKET_NAME, BROKER_SOCKET_NAME),
+            offered=self._offered_to,
             heartbeats=Heartbeats(
                 interval_s=min(recovery.heartbeat_interval_s, recovery.machine_timeout_s / 3),
                 timeout_s=recovery.machine_timeout_s,
@@ -294,6 +277,14 @@ class ClusterNetwork(Network):
             address = listener.token_file().addresses[0]
             starter.start(self.run_dir, address, self._token_path, wanted, self._output)
             self._failure = asyncio.ensure_future(starter.failed())
+
+    def _offered_to(self, machine: str) -> dict[str, Path]:
+        """The sockets of the launcher that a machine may connect to."""
+        own = (CONTROLLER_SOCKET_NAME, SESSION_SOCKET_NAME)
+        return {
+            **{name: self.run_dir / socket_name_of(name, machine) for name in own},
+            BROKER_SOCKET_NAME: self.run_dir / BROKER_SOCKET_NAME,
+        }
 
     @property
     def _has_lasting_token(self) -> bool:

@@ -18,7 +18,7 @@ from innet.cluster.control.remote import RemoteController
 from innet.cluster.emulation.kernel_network import LinkStatus
 from innet.cluster.emulation.network import Network
 from innet.cluster.emulation.processes import ProcessSpec, SupervisedProcess
-from innet.cluster.emulation.runs import find_run, writing_into
+from innet.cluster.emulation.runs import find_run, socket_name_of, writing_into
 from innet.cluster.launch.attached_jobs import AttachedJobs
 from innet.cluster.launch.calibration import machine_speed
 from innet.cluster.launch.infrastructure import (
@@ -59,7 +59,6 @@ from innet.settings import Settings
 from innet.telemetry.logs.output import LAUNCHER_LABEL, ConsoleOutput, OutputSink
 from innet.telemetry.trace import JobTrace
 from innet.topology import Topology
-from innet.topology.model import LAUNCHER_MACHINE
 from innet.worker.job_file import (
     ALGORITHM_VARIABLE,
     RESTARTS_VARIABLE,
@@ -70,6 +69,8 @@ if TYPE_CHECKING:
 
 NETNS_MASTER_PORT = 29500
 _STATUS_TIMEOUT_S = 5.0
+_MAX_MACHINE_REQUEST_BYTES = 1 << 16
+"""Of a rank of another machine that attaches."""
 _NOTHING_VERIFIED = (
     "WARNING: security.signature=none: no segment and no sum is signed, and nothing of them is "
     "verified. Whoever reaches a link can change every result. For measurements alone; leave the "
@@ -184,13 +185,8 @@ class Session:
                 self.reserved,
             )
             stack.push_async_callback(self._attached.close)
-            await stack.enter_async_context(
-                RequestServer(
-                    self.network.run_dir / SESSION_SOCKET_NAME,
-                    self._respond,
-                    who=f"the session of {self.network.run_id}",
-                )
-            )
+            for server in self._servers():
+                await stack.enter_async_context(server)
             stack.callback(self._attached.begin_closing)
             if self.settings.telemetry.metrics_port is not None:
                 await self._serve_metrics(stack, self.settings.telemetry.metrics_port)
@@ -339,23 +335,40 @@ class Session:
             lambda: self._status_of(self.topology.switches),
         )
 
+    def _servers(self) -> Iterator[RequestServer]:
+        """One for processes of this machine, and one for those of each other machine."""
+        who = f"the session of {self.network.run_id}"
+        run_dir = self.network.run_dir
+        yield RequestServer(run_dir / SESSION_SOCKET_NAME, self._respond, who=who)
+        for machine in set(self.network.placed_elsewhere.values()):
+            path = run_dir / socket_name_of(SESSION_SOCKET_NAME, machine)
+            respond = partial(self._respond_to_machine, machine)
+            yield RequestServer(path, respond, who=who, max_bytes=_MAX_MACHINE_REQUEST_BYTES)
+
     async def _respond(self, request: ControlRequest, client: ClientConnection) -> Any:
-        """Serve other processes: a job or a rank, until it hangs up, or the kernel's counters."""
+        """Serve processes of this machine: a job or a rank, until it hangs up, or counters."""
         assert self._attached is not None, "the socket is opened after it"
         handlers: dict[str, Callable[[], Awaitable[Any]]] = {
             "run_job": lambda: self._run_job(JobRequest.model_validate(request.params), client),
             "counters": self._read_counters,
-            **self._attached.handlers(request.params, client),
+            **self._attached.handlers(request.params, client, None),
         }
         return await handler_of(request.method, handlers)()
 
-    async def _run_job(self, request: JobRequest, client: ClientConnection) -> JobEnd:
-        machine = self.network.machine_of_client(client)
-        if machine not in (None, LAUNCHER_MACHINE):  # it would run programs on all others
+    async def _respond_to_machine(
+        self, machine: str, request: ControlRequest, client: ClientConnection
+    ) -> Any:
+        """Serve processes of another machine: a rank, until it hangs up."""
+        assert self._attached is not None, "the socket is opened after it"
+        if request.method == "run_job":  # it would run programs on all others
             raise ControlError(
                 f"machine {machine} may not start jobs on {self.network.run_id}. Start them where "
                 "`innet up` runs; ranks of other launchers may attach on every machine"
             )
+        handlers = self._attached.handlers(request.params, client, machine)
+        return await handler_of(request.method, handlers)()
+
+    async def _run_job(self, request: JobRequest, client: ClientConnection) -> JobEnd:
         try:
             lost = await self.run_workers(request.argv, request.options, output=_JobOutput(client))
         except JobFailed as error:

@@ -146,7 +146,7 @@ class LauncherConnection:
 
     def offer(self, run_dir: Path, names: Iterable[str]) -> None:
         """Let the launcher connect to sockets of these names in ``run_dir``. Calls add up."""
-        self._tunnel.offer(run_dir, names)
+        self._tunnel.offer({name: run_dir / name for name in names})
 
     async def serve(self, run_dir: Path, names: Iterable[str] | None = None) -> None:
         """Listen on the launcher's sockets in ``run_dir``, and begin to serve the launcher.

@@ -6,7 +6,7 @@ import asyncio
 import ipaddress
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -44,7 +44,6 @@ from innet.cluster.machines.messages import (
     parse_message,
     reply_message,
 )
-from innet.cluster.machines.relay import ClientOrigin
 from innet.cluster.machines.resumption import BrokenSession
 from innet.cluster.machines.sockets import ZAP_DOMAIN, router
 from innet.cluster.machines.token_file import TokenFile
@@ -67,13 +66,15 @@ class JoinedMachine:
     Attributes:
         name: of the machine.
         address: where its agent connected from, as an IP address.
+        offered: the sockets that it may connect to, by the names that it uses.
     """
 
-    def __init__(self, name: str, address: str, run_dir: Path, offered: Collection[str]) -> None:
+    def __init__(self, name: str, address: str, run_dir: Path, offered: Mapping[str, Path]) -> None:
         self.name = name
         self.address = address
+        self.offered = offered
         self.tunnel = Tunnel(is_launcher=True)
-        self.tunnel.offer(run_dir, offered)
+        self.tunnel.offer(offered)
         self.tunnel.start()
         self._run_dir = run_dir
         self._lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -116,7 +117,7 @@ class MachineListener:
 
         async with MachineListener(
             Address.parsed("10.0.0.1"), LauncherIdentity.made("prod", ["h1", "h2"]), run_dir,
-            offered=["controller.ctl", "session.sock"],
+            offered=lambda machine: {"session.sock": run_dir / f"session.sock@{machine}"},
         ) as listener:
             listener.token_file().save(Path("prod.token"))
             machine = await listener.joined("h1")
@@ -134,7 +135,7 @@ class MachineListener:
         identity: LauncherIdentity,
         run_dir: Path,
         *,
-        offered: Collection[str] = (),
+        offered: Callable[[str], Mapping[str, Path]] = lambda _machine: {},
         heartbeats: Heartbeats | None = None,
     ) -> None:
         """
@@ -142,12 +143,12 @@ class MachineListener:
             address: to listen on; port 0 is that of the identity, or any free one.
             identity: of the launcher; it names the network, and the machines that may join.
             run_dir: of the launcher; sockets of machines appear there.
-            offered: names of sockets in ``run_dir`` that each machine may connect to.
+            offered: the sockets that a machine may connect to, by the names that it uses.
         """
         self._bound = address
         self._run_dir = run_dir
         self._identity = identity
-        self._offered = tuple(offered)
+        self._offered = offered
         self._heartbeats = heartbeats or Heartbeats()
         self._admission = Admission(
             identity.machines,
@@ -225,22 +226,6 @@ class MachineListener:
     def on_bound(self, callback: Callable[[LauncherIdentity], object]) -> None:
         """Call ``callback`` with the changed identity before a machine joins for the first time."""
         self._on_bound.append(callback)
-
-    def origin(self, peer_name: object) -> ClientOrigin | None:
-        """The process on another machine that a connection to a socket in ``run_dir`` is from.
-
-        Args:
-            peer_name: address of the client, as the server's socket reports it
-                (``writer.get_extra_info("peername")``).
-
-        Returns:
-            ``None`` for a client on this machine.
-        """
-        for machine in self._joined.values():
-            pid = machine.tunnel.pid_of(peer_name)
-            if pid is not None:
-                return ClientOrigin(machine.name, pid)
-        return None
 
     # Its life
 
@@ -421,7 +406,7 @@ class MachineListener:
             self._finish(Lost(admitted.machine, why))
             before = None
         machine = before or JoinedMachine(
-            admitted.machine, peer.address, self._run_dir, self._offered
+            admitted.machine, peer.address, self._run_dir, self._offered(admitted.machine)
         )
         self._joined[machine.name] = machine
         transmit = partial(self._transmit_of, machine, peer.connection)
@@ -444,7 +429,7 @@ class MachineListener:
             is_resumed=admitted.is_resumed,
             received=machine.tunnel.received,
             heartbeats=self._heartbeats,
-            sockets=self._offered,
+            sockets=tuple(machine.offered),
         )
 
     # Connections

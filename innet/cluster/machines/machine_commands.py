@@ -75,7 +75,7 @@ class MachineCommands:
         self._fabric: MachineFabric | None = None
         self._network: Network | None = None
         self._processes: dict[str, SupervisedProcess] = {}
-        self._watching = ProcessRequests(self._is_supervised)
+        self._watching = ProcessRequests(self._has_started)
 
     async def respond(self, request: ControlRequest, client: ClientConnection) -> Any:
         """Serve one request."""
@@ -205,7 +205,7 @@ class MachineCommands:
     async def _free_port(self) -> int:
         return free_port(self._address)
 
-    def _is_supervised(self, pid: int) -> bool:
+    def _has_started(self, pid: int) -> bool:
         return any(process.identity.pid == pid for process in self._processes.values())
 
     def _opened_fabric(self) -> MachineFabric:

@@ -1,7 +1,8 @@
 """Relays byte streams between Unix sockets and a multiplexer.
 
 In a folder, this end serves sockets of the other end; each accepted connection becomes a stream. A
-stream that the other end opens is connected to the socket of that name in the folder.
+stream that the other end opens is connected to the socket that this end offers it under that name.
+The server of a socket that is offered to one machine alone knows by that whose clients it has.
 """
 
 from __future__ import annotations
@@ -10,11 +11,9 @@ import asyncio
 import contextlib
 import errno
 import os
-import secrets
 import socket
 import struct
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Final, cast
@@ -40,14 +39,6 @@ _BACKLOG: Final = 256
 _NOT_LISTENING: Final = (errno.ENOENT, errno.ECONNREFUSED, errno.EAGAIN)
 
 
-@dataclass(frozen=True, slots=True)
-class ClientOrigin:
-    """The process at the other end that a relayed connection is from."""
-
-    machine: str
-    pid: int
-
-
 class Relay:
     """The local ends of the streams of one connection to another machine."""
 
@@ -70,13 +61,12 @@ class Relay:
         self._ends: dict[int, _LocalEnd] = {}
         self._connections: set[_LocalEnd] = set()
         self._connecting: set[asyncio.Task[None]] = set()
-        self._origins: dict[bytes, int] = {}
         self._is_closed = False
 
-    def offer(self, folder: Path, names: Iterable[str]) -> None:
-        """Let the other end open streams to the sockets of these names in ``folder``."""
-        for name in require_socket_names(names):
-            self._offered[name] = folder / name
+    def offer(self, sockets: Mapping[str, Path]) -> None:
+        """Let the other end open streams to these sockets, by the names that it uses."""
+        require_socket_names(sockets)
+        self._offered.update(sockets)
 
     def withdraw(self, names: Iterable[str]) -> None:
         """Let the other end open no more streams to these sockets; open ones go on."""
@@ -105,14 +95,6 @@ class Relay:
                     "run ended?"
                 ) from error
 
-    def pid_of(self, peer_name: object) -> int | None:
-        """The pid at the other end of a connection that was relayed to a local server.
-
-        Args:
-            peer_name: address of the client, as the server's socket reports it.
-        """
-        return self._origins.get(peer_name) if isinstance(peer_name, bytes) else None
-
     def receive(self, frame: bytes) -> None:
         """Take a frame of the other end."""
         for event in self._multiplexer.receive(frame):
@@ -129,7 +111,6 @@ class Relay:
         await asyncio.gather(*self._connecting, return_exceptions=True)
         self._servers.clear()
         self._ends.clear()
-        self._origins.clear()
         for end in list(self._connections):
             end.abort()
 
@@ -169,22 +150,17 @@ class Relay:
         task.add_done_callback(self._connecting.discard)
 
     async def _connect(self, end: _LocalEnd, event: Opened) -> None:
-        """Connect a stream to its socket, from an address by which :meth:`pid_of` finds it."""
+        """Connect a stream to its socket."""
         loop = asyncio.get_running_loop()
         until_s = loop.time() + CONNECT_PATIENCE_S
         while event.stream in self._ends:
-            name = b"\0innet-" + secrets.token_hex(12).encode()
             connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             try:
                 connection.setblocking(False)
-                connection.bind(name)
-                self._origins[name] = event.pid
                 connection.connect(os.fspath(self._offered[event.name]))
-                end.origin = name
                 await loop.create_unix_connection(lambda: end, sock=connection)
             except (OSError, KeyError) as error:
                 connection.close()
-                self._origins.pop(name, None)
                 if not _is_patient(error) or loop.time() >= until_s:
                     why = getattr(error, "strerror", None) or "no longer offered"
                     self.reset(event.stream, f"socket {event.name}: {why}")
@@ -223,8 +199,6 @@ class Relay:
     def closed(self, end: _LocalEnd, stream: int | None) -> None:
         """A local connection is closed."""
         self._connections.discard(end)
-        if end.origin is not None:
-            self._origins.pop(end.origin, None)
         if stream is not None:
             self._ends.pop(stream, None)
 
@@ -246,7 +220,6 @@ class _LocalEnd(asyncio.Protocol):
         self._is_write_paused = False
         self._has_read_end = False
         self._has_write_end = False
-        self.origin: bytes | None = None
 
     # Of the connection
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from innet.cluster.machines.messages import Heartbeat, NumberedFrame
@@ -38,17 +38,13 @@ class Tunnel:
         for frame in early:
             self._relay.receive(frame)
 
-    def offer(self, folder: Path, names: Iterable[str]) -> None:
-        """Let the other end connect to the sockets of these names in ``folder``."""
-        self._relay.offer(folder, names)
+    def offer(self, sockets: Mapping[str, Path]) -> None:
+        """Let the other end connect to these sockets, by the names that it uses."""
+        self._relay.offer(sockets)
 
     async def listen(self, folder: Path, names: Iterable[str]) -> None:
         """Accept connections on sockets of these names, for the other end's of the same names."""
         await self._relay.listen(folder, names)
-
-    def pid_of(self, peer_name: object) -> int | None:
-        """The pid at the other end of a relayed connection, by its address here."""
-        return self._relay.pid_of(peer_name)
 
     async def close(self) -> None:
         """Close all sockets and connections here."""

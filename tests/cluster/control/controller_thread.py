@@ -34,7 +34,7 @@ class ControllerThread:
         self._loop.close()
 
     async def _serve(self, path: Path) -> None:
-        async with ControllerServer(path, self._respond, who="the controller"):
+        async with ControllerServer({path: self._respond}, who="the controller"):
             self._listens.set()
             await self._stop.wait()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -11,9 +12,9 @@ from pathlib import Path
 
 from innet.cluster.control.actions import Action
 from innet.cluster.control.controller import Controller
-from innet.cluster.control.driver import ControllerDriver
+from innet.cluster.control.driver import ControllerDriver, OtherMachine
 from innet.cluster.control.jobs import LaunchRecord
-from innet.cluster.control.processes import Processes
+from innet.cluster.control.processes import LocalProcesses, Processes
 from innet.errors import ControlError
 from innet.node.control_server import ControlServer
 from innet.node.controller_client import ControllerClient
@@ -72,11 +73,12 @@ def running(
     record: LaunchRecord | None = None,
     first: Action | None = None,
     elsewhere: Callable[[], Mapping[str, Processes]] = dict,
+    machines: Callable[[Path], Mapping[str, OtherMachine]] = lambda _tmp_path: {},
 ) -> Iterator[ControllerClient]:
     """A client of a controller, which runs on a thread of its own.
 
     ``record`` is of the controller that it replaces; ``first`` is before its own actions;
-    ``elsewhere`` makes the processes of nodes on other machines.
+    ``elsewhere`` makes the processes of nodes on other machines, ``machines`` these machines.
     """
     recovery = RecoverySettings(heartbeat_interval_s=0.05, heartbeat_timeout_s=0.3)
     settings = Settings(recovery=recovery)
@@ -84,7 +86,10 @@ def running(
     if first is not None:
         controller._outbox._actions.appendleft(first)
     sockets = {node: tmp_path / f"{node}.ctl" for node in NODES}
-    driver = ControllerDriver(controller, tmp_path / "c.ctl", sockets, elsewhere=elsewhere())
+    own = LocalProcesses(is_started=lambda pid: pid == os.getpid())  # and so its descendants
+    driver = ControllerDriver(
+        controller, tmp_path / "c.ctl", sockets, own, elsewhere(), machines(tmp_path)
+    )
     loop, stop = asyncio.new_event_loop(), asyncio.Event()
 
     async def serve() -> None:

@@ -57,7 +57,10 @@ def test_a_ready_request_after_a_failure_still_reports_all_ranks_ready(controlle
         controller.ready_group("g0", number, node)
     controller.fail_node("h1", "was killed")
     assert controller.ready_group("g0", number, "h2") == {"missing": [], "failure": None}
-    assert controller.group_failure("g0", number) == {"why": "rank 1 (h1) was killed", "rank": 1}
+    assert controller.group_failure("g0", number, "h0") == {
+        "why": "rank 1 (h1) was killed",
+        "rank": 1,
+    }
 
 
 def test_waiting_for_a_rank_that_left_or_ended_before_it_was_ready_fails(controller):
@@ -151,10 +154,10 @@ def test_waiting_for_members_to_join_fails_with_the_rank_that_failed(controller)
 def test_an_expelled_or_lost_process_is_killed_unless_another_launcher_started_it(controller):
     for node, is_attached in (("h0", True), ("h1", True), ("h2", False)):
         controller.attach(node, 11, is_attached=is_attached)
-    controller.expel("h0", "hangs")
+    controller.expel("h1", "h0", "hangs")
     controller.lose_node("h1", "ended without closing its worker")
     assert controller.killed == []
-    controller.expel("h2", "hangs")
+    controller.expel("h1", "h2", "hangs")
     assert controller.killed == ["h2"]
     assert set(controller.failures()) == set(NODES)
     ends = [report.text.rpartition("; ")[2] for report in controller.reports]
@@ -179,7 +182,7 @@ def test_a_controller_that_starts_again_still_kills_no_process_of_another_launch
             worker.model_dump() if (node, method) == ("h1", "memberships") else None
         ),
     )
-    successor.expel("h1", "hangs")
+    successor.expel("h1", "h1", "hangs")
     assert successor.killed == []
 
 
@@ -248,7 +251,7 @@ def test_the_launcher_reports_how_a_supervised_process_ended(controller):
     number = join_all(controller)
     controller.end_process("h1", is_supervised=True)
     assert controller.present() == []
-    assert controller.group_failure("g0", number) is None
+    assert controller.group_failure("g0", number, "h0") is None
     controller.lose_node("h1", "exited with code 3")
     assert controller.told_by("fail_group")["h0"]["why"] == "rank 1 (h1) exited with code 3"
 
@@ -343,7 +346,7 @@ def test_routes_avoid_a_lost_switch(spines):
 def test_a_group_without_a_path_ends_unless_the_switch_returns(controller):
     number = join_all(controller)
     controller.lose_switch("s0", "s0 was killed", returns=True)
-    assert controller.group_failure("g0", number) is None
+    assert controller.group_failure("g0", number, "h0") is None
     assert controller.ready_group("g0", number, "h0")["failure"] is None
     controller.lose_switch("s0", "s0 was killed", returns=False)
     why = controller.ready_group("g0", number, "h0")["failure"]["why"]

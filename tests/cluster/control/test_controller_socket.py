@@ -222,7 +222,7 @@ def test_a_reply_that_is_being_read_outlives_the_controller(path, client):
         "from innet.cluster.control.driver import ControllerServer\n"
         "async def respond(request): served.set(); return 'x' * 30_000_000\n"
         "async def main():\n"
-        "    async with ControllerServer(Path(sys.argv[1]), respond, who='the controller'):\n"
+        "    async with ControllerServer({Path(sys.argv[1]): respond}, who='the controller'):\n"
         "        await served.wait()\n"
         "    os._exit(0)\n"
         "served = asyncio.Event(); asyncio.run(main())"
@@ -244,7 +244,7 @@ def test_a_socket_that_fails_is_reported_and_ends_the_process(path, monkeypatch)
 
         asyncio.get_running_loop().set_exception_handler(on_error)
         monkeypatch.setattr(zmq.asyncio.Socket, "recv_multipart", fail)
-        async with ControllerServer(path, lambda _request: failure, who="the controller"):
+        async with ControllerServer({path: lambda _request: failure}, who="the controller"):
             return await asyncio.wait_for(failure, 240)
 
     assert needs_successor(asyncio.run(serve()))

@@ -104,10 +104,12 @@ def test_the_end_of_a_watched_process_fails_its_node(nodes, tmp_path):
         assert client.request("present") == []
 
 
-def test_a_process_of_another_machine_cannot_attach(nodes, tmp_path):
-    refusal = pytest.raises(ControlError, match="h1 names process 0, which cannot be watched")
-    with running(tmp_path) as client, refusal:
-        client.request("attach", node="h1", pid=0)
+def test_a_process_that_has_ended_cannot_attach(nodes, tmp_path):
+    process = subprocess.Popen(["true"])
+    process.wait()
+    refusal = f"h1 names process {process.pid}, which cannot be watched"
+    with running(tmp_path) as client, pytest.raises(ControlError, match=refusal):
+        client.request("attach", node="h1", pid=process.pid)
 
 
 def test_a_switch_that_hangs_is_lost_and_returns_when_it_answers(nodes, tmp_path):
@@ -166,7 +168,7 @@ def test_a_process_that_is_expelled_while_it_cannot_be_watched_is_killed_later(
     try:
         with running(tmp_path, LaunchRecord(generation=1)) as client:
             until(lambda: len(refused) >= 2)
-            client.request("expel", node="h1", why="hangs")
+            client.request("expel", node="h1", other="h1", why="hangs")
             refused_before = len(refused)
             until(lambda: len(refused) >= refused_before + 2)  # it is still to be killed then
             may_open.set()
@@ -194,7 +196,7 @@ def test_an_attached_process_is_never_killed(nodes, tmp_path, is_restarted):
             if not is_restarted:
                 client.request("attach", node="h1", pid=attached.pid, is_attached=True)
             client.request("attach", node="h2", pid=own.pid)
-            client.request("expel", node="h1", why="hangs")
+            client.request("expel", node="h1", other="h1", why="hangs")
             client.request("lose_node", node="h1", why="hangs")
             client.request("close_job", job=known.model_dump()["job"])
             assert own.wait(timeout=20) == -signal.SIGKILL  # and that was asked for last

@@ -37,7 +37,7 @@ class Agent:
     """
 
     def __init__(self, path: Path) -> None:
-        self.requests = ProcessRequests(lambda pid: pid in self.supervised)
+        self.requests = ProcessRequests(lambda pid: pid == os.getpid() or pid in self.supervised)
         self.supervised: set[int] = set()
         self.may_kill, self.may_reply = threading.Event(), threading.Event()
         self.may_kill.set()
@@ -167,7 +167,7 @@ def test_a_process_that_is_not_on_its_machine_cannot_attach(controller, process)
 
 def test_an_expelled_process_is_killed_on_its_machine(controller, process):
     controller.request("attach", node="h1", pid=process.pid)
-    controller.request("expel", node="h1", why="hangs")
+    controller.request("expel", node="h1", other="h1", why="hangs")
     assert process.wait(timeout=20) == -signal.SIGKILL
 
 
@@ -206,28 +206,42 @@ def test_a_controller_that_starts_again_watches_and_kills_the_processes_of_machi
     nodes["h1"].worker = worker(process.pid)
     record = LaunchRecord(generation=1)
     with running(tmp_path, record, elsewhere=lambda: elsewhere(tmp_path)) as client:
-        client.request("expel", node="h1", why="hangs")
+        client.request("expel", node="h1", other="h1", why="hangs")
         assert process.wait(timeout=20) == -signal.SIGKILL
         until(lambda: client.request("present") == [])
 
 
 def test_an_attached_process_of_another_machine_is_not_killed(controller, process, tmp_path):
     controller.request("attach", node="h1", pid=process.pid, is_attached=True)
-    controller.request("expel", node="h1", why="hangs")
+    controller.request("expel", node="h1", other="h1", why="hangs")
     other = subprocess.Popen([sys.executable, "-c", "input()"], stdin=-1)
     controller.request("detach", node="h1", incarnation=1)
     controller.request("attach", node="h1", pid=other.pid)
-    controller.request("expel", node="h1", why="hangs")
+    controller.request("expel", node="h1", other="h1", why="hangs")
     assert other.wait(timeout=20) == -signal.SIGKILL
     other.communicate()
     process.communicate("\n")
     assert process.returncode == 0
 
 
-async def test_the_successor_of_a_process_with_its_pid_is_not_killed(tmp_path, process):
-    of_another = ProcessIdentity(pid=process.pid, start_ticks=1)
-    requests = ProcessRequests(lambda _pid: False)
-    handlers = requests.handlers({"identity": of_another.model_dump()}, None)  # type: ignore[arg-type]
-    await handlers["kill"]()
+@pytest.mark.parametrize("is_own", [False, True])
+async def test_an_agent_kills_no_process_that_it_did_not_start(tmp_path, process, is_own) -> None:
+    """Nor the successor of one that it did, with its pid."""
+    identity = ProcessIdentity.of(process.pid)
+    assert identity is not None
+    wanted = ProcessIdentity(pid=process.pid, start_ticks=1) if is_own else identity
+    requests = ProcessRequests(lambda pid: is_own and pid == os.getpid())
+
+    async def respond(request: ControlRequest, client: ClientConnection) -> None:
+        await handler_of(request.method, requests.handlers(request.params, client))()
+
+    async with RequestServer(tmp_path / "m1.agent", respond, who="machine m1"):
+        machine = MachineProcesses("m1", tmp_path / "m1.agent")
+        watched = await machine.open(process.pid)
+        client = machine.client()
+        with pytest.raises(ControlError, match=f"process {process.pid} is not killed"):
+            await client.request("kill", {"identity": wanted.model_dump()})
+        client.close()
+        watched.close()
     process.communicate("\n")
     assert process.returncode == 0

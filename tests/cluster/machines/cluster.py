@@ -59,7 +59,7 @@ async def cluster_of(
         address,
         LauncherIdentity.made(network, machines),
         run_dir,
-        offered=offered,
+        offered=lambda _machine: {name: run_dir / name for name in offered},
         heartbeats=heartbeats,
     )
     async with listener:

@@ -36,7 +36,7 @@ async def test_a_process_that_has_ended_is_no_longer_supervised(tmp_path: Path) 
 
     def take(document: Any) -> None:
         if isinstance(document, Started):
-            assert commands._is_supervised(document.pid)
+            assert commands._has_started(document.pid)
             pids.append(document.pid)
 
     client = cast(ClientConnection, SimpleNamespace(send=take, is_far_behind=False))
@@ -45,4 +45,4 @@ async def test_a_process_that_has_ended_is_no_longer_supervised(tmp_path: Path) 
         started = ControlRequest(method="start", params=parameters(request))
         assert (await commands.respond(started, client)).returncode == 0
     assert len(pids) == 2
-    assert not any(map(commands._is_supervised, pids))
+    assert not any(map(commands._has_started, pids))

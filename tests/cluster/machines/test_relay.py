@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import random
-import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -34,7 +33,7 @@ class Relays:
         asyncio.get_running_loop().call_soon(relay.receive, frame)
 
     async def __aenter__(self) -> Relays:
-        self.far.offer(self.far_dir, ["far.sock"])
+        self.far.offer({"far.sock": self.far_socket})
         await self.near.listen(self.near_dir, ["far.sock"])
         return self
 
@@ -165,7 +164,7 @@ async def test_a_server_that_does_not_read_blocks_only_its_client(tmp_path: Path
         taken.append(reader)
 
     async with Relays(tmp_path) as relays:
-        relays.far.offer(relays.far_dir, ["echo.sock"])
+        relays.far.offer({"echo.sock": relays.far_dir / "echo.sock"})
         await relays.near.listen(relays.near_dir, ["echo.sock"])
         await asyncio.start_unix_server(ignore, relays.far_socket, limit=1)
         await asyncio.start_unix_server(echo, relays.far_dir / "echo.sock")
@@ -189,32 +188,24 @@ async def test_a_server_that_does_not_read_blocks_only_its_client(tmp_path: Path
         writer.close()
 
 
-async def test_a_server_learns_which_remote_process_has_connected(
-    tmp_path: Path,
-) -> None:
-    names: asyncio.Queue[object] = asyncio.Queue()
+async def test_a_stream_reaches_the_socket_that_is_offered_under_its_name(tmp_path: Path) -> None:
+    """And none of that name in the same folder."""
+    reached: list[object] = []
 
-    async def remember(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        names.put_nowait(writer.get_extra_info("peername"))
+    async def remember(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        reached.append(writer.get_extra_info("sockname"))
+        await echo(reader, writer)
 
-    program = (
-        "import socket, sys; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); s.recv(1)"
-    )
     async with Relays(tmp_path) as relays:
+        own = relays.far_dir / "far.sock@near"
+        relays.far.offer({"far.sock": own})
         await asyncio.start_unix_server(remember, relays.far_socket)
-        child = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-c",
-            program,
-            str(relays.near_socket),
-        )
-        name = await names.get()
-        assert relays.far.pid_of(name) == child.pid
-        assert relays.far.pid_of(b"\0innet-guessed") is None
-        assert relays.far.pid_of("") is None
-        child.kill()
-        await child.wait()
-    assert relays.far.pid_of(name) is None
+        await asyncio.start_unix_server(remember, own)
+        reader, writer = await asyncio.open_unix_connection(relays.near_socket)
+        writer.write_eof()
+        assert await reader.read() == b""
+        writer.close()
+    assert reached == [str(own)]
 
 
 async def test_closing_a_relay_closes_all_and_leaves_no_socket(tmp_path: Path) -> None:
