@@ -102,7 +102,7 @@ def find_output(path: Path) -> OutputTarget:
         OSError: nothing can be written there; its ``strerror`` says why.
     """
     resolved = _resolved(path)
-    descriptor = _own_descriptor(resolved)
+    descriptor = _descriptor_at(resolved)
     if descriptor is not None:
         return OutputTarget(resolved, os.fstat(descriptor), descriptor)
     try:
@@ -228,7 +228,16 @@ def _planted(planted: Path, path: Path) -> OSError:
     )
 
 
-def _own_descriptor(path: Path) -> int | None:
+def own_descriptor(path: Path) -> int | None:
+    """The descriptor of this process that ``path`` names, as ``/dev/stdin`` does.
+
+    Raises:
+        OSError: its links cannot be followed.
+    """
+    return _descriptor_at(_resolved(path))
+
+
+def _descriptor_at(path: Path) -> int | None:
     match = _DESCRIPTORS.fullmatch(str(path.parent))
     if match is None or int(match[1]) != os.getpid() or not path.name.isdigit():
         return None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 from typing import Any
 
 import pytest
@@ -10,8 +12,9 @@ from typer.testing import CliRunner
 
 from innet.cli.main import app
 from innet.names import number_at, with_keyword, with_segment
-from innet.ndn import Name, encode_data
+from innet.ndn import Name, encode_data, encode_interest
 from innet.ndn.objects.discovery import encode_metadata
+from innet.ndn.wire import parse_data, parse_lp_packet
 from innet.security.signers import DigestSigner
 from innet.tlv_numbers import ComponentType
 from tests.ndn.scripted_forwarder import ScriptedForwarder, control_response
@@ -89,6 +92,42 @@ async def test_fetch_writes_a_file_and_reports_it(forwarder, tmp_path):
     assert "warning: no signature was verified" in result.stderr
     assert "--anchor" in result.stderr
     assert (await innet(forwarder, "fetch", "/x/v=5")).stdout_bytes == b"012"
+
+
+async def test_a_pipe_is_published_whole_and_a_file_that_changes_ends_the_command(
+    forwarder, tmp_path
+):
+    async def start(*arguments: str, **streams: Any) -> Any:
+        environment = {**os.environ, "INNET_NDN": forwarder.uri}
+        command = (sys.executable, "-m", "innet", "publish", *arguments)
+        return await asyncio.create_subprocess_exec(*command, env=environment, **streams)
+
+    async def content_of(name: str) -> bytes:
+        forwarder.send(encode_interest(name, can_be_prefix=True))
+        return parse_data(await forwarder.received.get()).content
+
+    forwarder.script = lambda interest: None
+    piped = await start("/p", "/dev/stdin", stdin=asyncio.subprocess.PIPE)
+    assert piped.stdin is not None
+    piped.stdin.write(b"of a pipe")
+    piped.stdin.close()
+    await forwarder.until(lambda: "rib/register" in forwarder.command_names)
+    assert await content_of("/p") == b"of a pipe"
+    piped.terminate()
+    await piped.wait()
+
+    forwarder.interests.clear()
+    (tmp_path / "file").write_bytes(bytes(3 << 20))
+    of_file = await start(
+        "/q", str(tmp_path / "file"), "--version", "1", stderr=asyncio.subprocess.PIPE
+    )
+    await forwarder.until(lambda: "rib/register" in forwarder.command_names)
+    (tmp_path / "file").write_bytes(bytes(2 << 20))
+    forwarder.send(encode_interest("/q/v=1/seg=300"))
+    assert parse_lp_packet(await forwarder.received.get()).nack_reason is not None
+    _, errors = await of_file.communicate()
+    assert of_file.returncode == 1
+    assert "changed while it was published" in errors.decode()
 
 
 def test_an_anchor_that_is_neither_file_nor_name_is_reported_missing(tmp_path):

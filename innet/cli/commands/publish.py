@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 EXAMPLES = options.examples(
     "innet publish /alice/photo photo.jpg",
     "innet publish /lab/alice/model model.bin --manifest --key /lab/alice",
+    "tar c photos | innet publish /alice/photos /dev/stdin",
     "innet publish /alice/notes notes.txt --version 7 --forwarder tcp://router:6363",
 )
 
@@ -26,7 +27,13 @@ EXAMPLES = options.examples(
 def publish(
     name: options.NdnName,
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", exists=True, dir_okay=False, help="File to publish")
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            exists=True,
+            dir_okay=False,
+            help="File to publish; a pipe ([cyan]/dev/stdin[/]) is read to its end",
+        ),
     ],
     version: Annotated[
         int | None, typer.Option(min=0, help="Microseconds since 1970 by default")
@@ -51,7 +58,8 @@ def publish(
 
     [cyan]innet fetch[/] finds it, and so do ndnget (ndncatchunks), NDNts and python-ndn. Without
     [cyan]--key[/], packets have a SHA-256 digest, which detects damage but does not authenticate.
-    The key also signs commands to the forwarder.
+    The key also signs commands to the forwarder. If the file changes, the command ends with an
+    error.
     """
     from innet.ndn.objects import publish
 
@@ -83,4 +91,4 @@ async def _until_interrupted(published: PublishedObject) -> None:
             f"{published.versioned}: {counted(published.segments, 'segment')}; Ctrl-C ends it",
             err=True,
         )
-        await asyncio.Event().wait()
+        await published.until_failure()

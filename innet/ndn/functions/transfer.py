@@ -12,8 +12,9 @@ from innet.errors import TransportError
 from innet.names import Name, with_version
 from innet.ndn.client import Client
 from innet.ndn.objects.object_fetch import FetchOptions, ObjectFetch
-from innet.ndn.objects.publication import Cut, MemorySource, Publication
+from innet.ndn.objects.publication import Cut, Publication
 from innet.ndn.objects.sink import MemorySink
+from innet.ndn.objects.sources import MemorySource
 from innet.security.validation import Validator
 
 _VERSION = 1

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, NoReturn, Self
 
 from innet._native import _core
 from innet.errors import TransportError
@@ -24,117 +23,14 @@ from innet.names import (
 )
 from innet.ndn import wire
 from innet.ndn.objects.discovery import encode_metadata
-from innet.ndn.production import Answer
+from innet.ndn.objects.sources import ContentSource, open_source
+from innet.ndn.production import Answer, Refusal
 from innet.ndn.wire import ReceivedInterest
 from innet.security.signers import NullSigner, Signer
-from innet.tlv_numbers import ComponentType
+from innet.tlv_numbers import ComponentType, NackReason
 
 if TYPE_CHECKING:
     from innet.ndn.client import Client
-
-_READ_AHEAD_BYTES = 1 << 20
-
-
-class ContentSource(Protocol):
-    """Bytes that can be read from anywhere.
-
-    Attributes:
-        size_bytes: how many there are.
-    """
-
-    @property
-    def size_bytes(self) -> int: ...
-
-    async def read(self, offset: int, size_bytes: int) -> bytes:
-        """Read so many bytes, or fewer at the end."""
-
-    def close(self) -> None:
-        """Nothing is read any more; may be called again."""
-
-
-class MemorySource:
-    """Bytes that must not change while they are published."""
-
-    def __init__(self, content: bytes) -> None:
-        self._content = content
-        self.size_bytes = len(content)
-
-    async def read(self, offset: int, size_bytes: int) -> bytes:
-        return self._content[offset : offset + size_bytes]
-
-    def close(self) -> None:
-        return None
-
-
-class _OpenFile:
-    """A file that is closed with its last reference: a thread may read it until then, and another
-    file may have its number afterwards.
-
-    Raises:
-        OSError: it cannot be opened.
-    """
-
-    descriptor = -1
-
-    def __init__(self, path: Path) -> None:
-        self.descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-
-    def __del__(self) -> None:
-        if self.descriptor >= 0:
-            os.close(self.descriptor)
-
-
-def _read_at(file: _OpenFile, size_bytes: int, offset: int) -> bytes:
-    return os.pread(file.descriptor, size_bytes, offset)
-
-
-class FileSource:
-    """A file that must not change while it is published. Read ahead, in a thread.
-
-    Raises:
-        TransportError: it cannot be opened.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        try:
-            self._file: _OpenFile | None = _OpenFile(path)
-            self.size_bytes = os.fstat(self._file.descriptor).st_size
-        except OSError as error:
-            raise TransportError(f"cannot publish {path}: {error.strerror}") from error
-        self._ahead_at = 0
-        self._ahead = b""
-        self._reading = asyncio.Lock()
-
-    async def read(self, offset: int, size_bytes: int) -> bytes:
-        async with self._reading:
-            end = min(offset + size_bytes, self.size_bytes)
-            if not (self._ahead_at <= offset and end <= self._ahead_at + len(self._ahead)):
-                if self._file is None:
-                    raise TransportError(f"{self._path} is not published any more")
-                wanted = max(size_bytes, _READ_AHEAD_BYTES)
-                self._ahead = await asyncio.to_thread(_read_at, self._file, wanted, offset)
-                self._ahead_at = offset
-            start = offset - self._ahead_at
-            content = self._ahead[start : start + size_bytes]
-        if len(content) != end - offset:
-            raise TransportError(
-                f"{self._path} became shorter while it was published; publish it again"
-            )
-        return content
-
-    def close(self) -> None:
-        self._file = None
-
-
-def source_of(content: bytes | Path) -> ContentSource:
-    """A source of ``content``, the file's when it is a path.
-
-    Raises:
-        TransportError: the file cannot be opened.
-    """
-    return FileSource(content) if isinstance(content, Path) else MemorySource(bytes(content))
-
 
 MANIFEST = b"manifest"
 
@@ -159,6 +55,7 @@ class Publication:
         name: of the object, without its version.
         versioned: with its version.
         segments: how many packets it has.
+        failure: why segments cannot be served any more; ``None`` while they can.
     """
 
     def __init__(
@@ -174,6 +71,8 @@ class Publication:
         self._metadata = encode_metadata(name, self.versioned, version, signer)
         self._manifests: list[bytes] = []
         self._closed = False
+        self.failure: TransportError | None = None
+        self._failed = asyncio.Event()
 
     async def seal(self) -> None:
         """Sign the object once: its segments carry no signature, and manifests list their digests.
@@ -230,12 +129,27 @@ class Publication:
         return None
 
     async def _segment_answer(self, segment: int) -> Answer:
+        if segment >= self.segments:
+            return None
         try:
-            return await self._segment(segment) if segment < self.segments else None
-        except TransportError:
+            if self.failure is None:
+                return await self._segment(segment)
+        except TransportError as error:
             if self._closed:  # while it was read
                 return None
-            raise
+            self.failure = error
+            self._failed.set()
+        return Refusal(NackReason.NO_DATA)
+
+    async def until_failure(self) -> NoReturn:
+        """Wait until segments cannot be served any more.
+
+        Raises:
+            TransportError: the content changed, or cannot be read.
+        """
+        await self._failed.wait()
+        assert self.failure is not None
+        raise self.failure
 
     async def _segment(self, segment: int) -> bytes:
         size = self._cut.segment_bytes
@@ -295,6 +209,14 @@ class PublishedObject:
     async def __aexit__(self, *exc: object) -> None:
         await self.withdraw()
 
+    async def until_failure(self) -> NoReturn:
+        """Wait until the published content changes; its segments are refused then.
+
+        Raises:
+            TransportError: what happened.
+        """
+        await self._publication.until_failure()
+
     async def withdraw(self) -> None:
         """Answer no more for it; of its name neither, unless a later version has taken it over."""
         self._client.stop_producing(self.versioned)
@@ -318,7 +240,9 @@ async def publish(
     latest version of ``name``.
 
     Args:
-        content: bytes, or a path of a file; neither may change while it is published.
+        content: bytes, or a path of a file. A change of the file while it is published is an error
+            (see :meth:`PublishedObject.until_failure`), never a mixture. A pipe, a FIFO or a file
+            of ``/proc`` is read to its end at first.
         version: microseconds since 1970 by default. Later ones have to be larger.
         segment_bytes: content of a packet.
         manifest: sign once for the whole object, in manifests that list what belongs to it (they
@@ -333,7 +257,7 @@ async def publish(
     publication = Publication(
         as_name(name),
         new_version() if version is None else version,
-        source_of(content),
+        await open_source(content),
         Cut(largest_segment(segment_bytes), freshness_s),
         signer or client.signer,
     )

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import errno
 import os
 import stat
-import threading
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 from innet.errors import TransportError
-from innet.ndn.objects.open_descriptor import OpenDescriptor
+from innet.ndn.objects.descriptors import OpenDescriptor, in_daemon_thread
 from innet.output_files import OutputTarget, find_output
 
 _WRITE_BYTES = 4 << 20
@@ -160,7 +157,7 @@ class StreamSink:
         await self.open()
         assert self._file is not None
         try:
-            await _in_daemon_thread(partial(_write_all, self._file, contents))
+            await in_daemon_thread(partial(_write_all, self._file, contents))
         except OSError as error:
             raise _not_written(self._target.path, error) from error
         self.size_bytes += sum(map(len, contents))
@@ -195,31 +192,6 @@ def _write_all(file: OpenDescriptor, contents: list[bytes]) -> None:
         left = memoryview(content)
         while left:
             left = left[os.write(file.number, left) :]
-
-
-async def _in_daemon_thread(work: Callable[[], None]) -> None:
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[None] = loop.create_future()
-
-    def report(error: BaseException | None) -> None:
-        if done.done():
-            return
-        if error is None:
-            done.set_result(None)
-        else:
-            done.set_exception(error)
-
-    def run() -> None:
-        error: BaseException | None = None
-        try:
-            work()
-        except BaseException as failure:  # raised where it is awaited
-            error = failure
-        with contextlib.suppress(RuntimeError):  # the loop ended meanwhile
-            loop.call_soon_threadsafe(report, error)
-
-    threading.Thread(target=run, daemon=True, name="innet-output").start()
-    await done
 
 
 def _not_written(path: Path, error: OSError) -> TransportError:
