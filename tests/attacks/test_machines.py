@@ -297,14 +297,20 @@ async def test_a_connection_full_of_unread_messages_is_closed(tmp_path: Path, mo
     """Heartbeats answer frames, and ZeroMQ would keep them all."""
     monkeypatch.setattr(sockets, "_UNSENT_MESSAGES", 100)
     async with attacked(tmp_path) as cluster, Peer(cluster) as peer:
-        peer.socket.rcvhwm = 1
         assert isinstance(await peer.join("h2"), JoinAcceptance)
         machine = await cluster.listener.joined("h2")
         monitor = peer.socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
         closed = asyncio.ensure_future(monitor.recv_multipart())
-        while not closed.done():
-            machine.tunnel.heartbeat()
-            await asyncio.sleep(0)
+        while (transmit := machine.tunnel._transmit) is not None:  # until it is interrupted
+            transmit(bytes(100_000))
+
+        async def read() -> None:
+            while True:
+                await peer.socket.recv()
+
+        reading = asyncio.ensure_future(read())  # the peer notices after what was on its way
+        await closed
+        reading.cancel()
         peer.socket.disable_monitor()
         assert not machine.is_lost
 
