@@ -19,6 +19,7 @@ from innet.kv.adapters.identity import FileDigests, fingerprint, model_facts
 from tests.kv_adapters.stand_ins import adapter_module
 
 TENANT = "aa" * 16
+CHUNK = SimpleNamespace(chunk_hash=bytes(32), adapter=None)
 _LATER_NS = 3_600_000_000_000
 
 BlockName = Callable[[str, str], str]
@@ -50,7 +51,7 @@ def vllm_name(model: str, weights: str) -> str:
         group = SimpleNamespace(kv_cache_spec=_attention_spec(), layer_names=["layers.0"])
         cache = SimpleNamespace(kv_cache_groups=[group], hash_block_size=None)
         options = SimpleNamespace(chunk_tokens=16, layers_per_object=1, weights=weights, codec=None)
-        name: str = identity.CacheIdentity(engine, cache, options, TENANT).key(0, bytes(32)).name
+        name: str = identity.CacheIdentity(engine, cache, options, TENANT).key(0, CHUNK).name
         return name
 
 

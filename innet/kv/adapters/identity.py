@@ -106,7 +106,7 @@ def fingerprint(path: Path, digests: FileDigests) -> str:
         KVError: a file cannot be read or changes meanwhile, or no file has weights.
     """
     try:
-        files = sorted(_files_of(path))
+        files = sorted(files_of(path))
         if all(file.suffix.lower() in _WITHOUT_WEIGHTS for _, file in files):
             raise KVError(
                 f"{path} holds no weights, so the model cannot be identified: give the option "
@@ -199,7 +199,7 @@ def _stamp(status: os.stat_result) -> list[int]:
     return [status.st_size, status.st_mtime_ns, status.st_ctime_ns]
 
 
-def _files_of(path: Path) -> Iterator[tuple[str, Path]]:
+def files_of(path: Path) -> Iterator[tuple[str, Path]]:
     """The files that identify a model, with their names in its folder."""
     if path.is_file():
         yield path.name, path

@@ -24,7 +24,7 @@ from vllm.distributed.kv_transfer.kv_connector.factory import KVConnectorFactory
 from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorRole
 from vllm.forward_context import ForwardContext
 from vllm.sampling_params import SamplingParams
-from vllm.utils.hashing import sha256_cbor
+from vllm.utils.hashing import get_hash_fn_by_name
 from vllm.v1.core.kv_cache_utils import get_request_block_hasher, init_none_hash
 from vllm.v1.core.sched.output import SchedulerOutput
 from vllm.v1.core.sched.scheduler import Scheduler
@@ -160,7 +160,8 @@ class Engine:
     """
 
     def __init__(self, config: VllmConfig, cache: KVCacheConfig | None = None) -> None:
-        init_none_hash(sha256_cbor)
+        self._hash = get_hash_fn_by_name(config.cache_config.prefix_caching_hash_algo)
+        init_none_hash(self._hash)
         cache = cache or cache_config()
         self._groups = cache.kv_cache_groups
         drafts = [layer for group in self._groups for layer in group.layer_names if layer == DRAFT]
@@ -198,8 +199,14 @@ class Engine:
         self.worker.register_kv_caches({**self.caches, **self.states})
         self._requests = 0
 
-    def serve(self, prompt: list[int], announced: str = "") -> Served:
-        """Answer a prompt with one token; ``announced``: the request's name for two engines."""
+    def serve(self, prompt: list[int], announced: str = "", **inputs: Any) -> Served:
+        """Answer a prompt with one token.
+
+        Args:
+            prompt: its tokens.
+            announced: the request's name for two engines.
+            inputs: of vLLM's request, such as ``lora_request``.
+        """
         self._requests += 1
         request = Request(
             request_id=str(self._requests),
@@ -210,7 +217,8 @@ class Engine:
                 extra_args={"kv_transfer_params": {"innet_request": announced}},
             ),
             pooling_params=None,
-            block_hasher=get_request_block_hasher(BLOCK, sha256_cbor),
+            block_hasher=get_request_block_hasher(BLOCK, self._hash),
+            **inputs,
         )
         self.scheduler.add_request(request)
         computed, failed, is_right = 0, 0, False
@@ -277,6 +285,7 @@ class Engine:
                     finished_recving=results.finished_recving,
                     failed_recving=results.failed_recving,
                     invalid_block_ids=invalid,
+                    kv_connector_worker_meta=self.worker.build_connector_worker_meta(),
                 ),
             ),
         )

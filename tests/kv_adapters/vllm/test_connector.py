@@ -19,6 +19,7 @@ from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorRole
 from innet.errors import KVError
 from innet.kv.adapters.vllm import InnetConnector, connector
 from innet.kv.adapters.vllm.cache_identity import CacheIdentity, ConnectorOptions
+from innet.kv.adapters.vllm.chunk_names import ChunkName
 from innet.kv.events.index import PrefixIndex
 from innet.kv.events.source import BlockEvents
 from innet.kv.events.wire import decode
@@ -132,7 +133,7 @@ def test_no_two_layouts_share_names(config: VllmConfig) -> None:
         group.kv_cache_spec = replace(group.kv_cache_spec, **spec)
         options = ConnectorOptions(chunk_tokens=chunk_tokens, layers_per_object=5)
         identity = CacheIdentity(config, cache, options, "ab" * 16, has_address=True)
-        return {identity.key(span, b"hash").name for span in range(len(identity.spans))}
+        return {identity.key(span, ChunkName(b"hash")).name for span in range(len(identity.spans))}
 
     layouts = [
         names(config),

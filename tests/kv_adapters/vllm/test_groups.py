@@ -25,6 +25,7 @@ from innet.errors import KVError
 from innet.kv.adapters.vllm import InnetConnector, connector
 from innet.kv.adapters.vllm.cache_identity import CacheIdentity, ConnectorOptions
 from innet.kv.adapters.vllm.chunk_lookup import ChunkLookup
+from innet.kv.adapters.vllm.chunk_names import ChunkName
 from innet.kv.names import BlockKey
 from tests.kv_adapters.hosts import Hosts
 from tests.kv_adapters.vllm.conftest import MakeEngine
@@ -102,7 +103,7 @@ def test_a_poisoned_part_lets_the_whole_prompt_be_computed(
     assert not served.failed_blocks, "vLLM ends when several groups report blocks"
 
 
-HASHES = [bytes([chunk]) for chunk in range(5)]
+NAMES = [ChunkName(bytes([chunk])) for chunk in range(5)]
 
 
 @pytest.mark.parametrize(
@@ -126,9 +127,9 @@ def test_a_hit_needs_the_last_window_of_a_group_and_all_of_others(
         key
         for group, chunk in missing
         for key in (
-            cache.dense_keys(HASHES[chunk])
+            cache.dense_keys(NAMES[chunk])
             if group == "full"
-            else cache.window_keys(HASHES[chunk], behind=1)
+            else cache.window_keys(NAMES[chunk], behind=1)
         )
     }
 
@@ -138,7 +139,7 @@ def test_a_hit_needs_the_last_window_of_a_group_and_all_of_others(
         return counted
 
     assert len(absent) == len(missing), "groups share no names"
-    assert ChunkLookup(count_prefix, cache, HASHES, 0, None).end_chunk() == chunks
+    assert ChunkLookup(count_prefix, cache, NAMES, 0, None).end_chunk() == chunks
 
 
 @pytest.mark.parametrize("present", [0, 100])
@@ -147,8 +148,8 @@ def test_missing_windows_of_a_long_prompt_take_few_lookups(
 ) -> None:
     options = ConnectorOptions(chunk_tokens=CHUNK)
     cache = CacheIdentity(config, cache_config(2 * CHUNK, 4), options, "ab" * 16)
-    hashes = [chunk.to_bytes(2, "big") for chunk in range(500)]
-    held = {key for each in hashes[:present] for key in cache.window_keys(each, behind=1)}
+    names = [ChunkName(chunk.to_bytes(2, "big")) for chunk in range(500)]
+    held = {key for each in names[:present] for key in cache.window_keys(each, behind=1)}
     lookups = 0
 
     def count_prefix(keys: Sequence[BlockKey], _wait: object) -> Future[int]:
@@ -158,7 +159,7 @@ def test_missing_windows_of_a_long_prompt_take_few_lookups(
         counted.set_result(next((n for n, key in enumerate(keys) if key not in held), len(keys)))
         return counted
 
-    end = ChunkLookup(count_prefix, cache, hashes, 0, None).end_chunk()
+    end = ChunkLookup(count_prefix, cache, names, 0, None).end_chunk()
     assert end is not None
     assert end in range(3 * present // 4, present + 1)
     assert lookups <= 32

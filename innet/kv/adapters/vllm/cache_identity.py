@@ -5,20 +5,25 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import vllm
 from pydantic import Field
 from vllm.config import VllmConfig
-from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorMetadata
+from vllm.distributed.kv_transfer.kv_connector.v1.base import (
+    KVConnectorMetadata,
+    KVConnectorWorkerMetadata,
+)
 from vllm.v1.kv_cache_interface import KVCacheConfig
 
 from innet.errors import KVError
 from innet.kv.adapters.engine_pool import AdapterOptions
 from innet.kv.adapters.identity import engine_digest, key_hash, model_facts
+from innet.kv.adapters.lora import Adapter
 from innet.kv.adapters.tensors import coded_order
 from innet.kv.adapters.vllm.cache_groups import CacheGroup, cache_groups, natural_order
+from innet.kv.adapters.vllm.chunk_names import ChunkName
 from innet.kv.layout import RankPart
 from innet.kv.names import BlockFamily, BlockKey
 
@@ -50,7 +55,8 @@ _ORDER: Final = "vllm-bhnc"
 """Order in an object: layers, the chunk's blocks, heads, tokens, channels."""
 
 _HASHES: Final = ("sha256", "sha256_cbor")
-"""vLLM's collision-resistant hashes of blocks."""
+"""vLLM's collision-resistant hashes of blocks. Names do not depend on them, but what an engine with
+another one computes from its own cache may."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +66,7 @@ class LayerSpan:
     Attributes:
         group: of the layers.
         layers: their names.
-        families: of the objects of each tensor-parallel rank.
+        families: of the objects of each tensor-parallel rank, without an adapter.
     """
 
     group: CacheGroup
@@ -83,6 +89,7 @@ class CacheIdentity:
 
     Attributes:
         ranks: tensor-parallel ranks of the engine.
+        facts: JSON values of all that the digest in names covers, without an adapter.
         chunk_tokens: tokens of a chunk.
         codec: of the objects.
         hash_tokens: tokens of each of vLLM's hashes, which divide the blocks of all groups.
@@ -104,6 +111,7 @@ class CacheIdentity:
     ) -> None:
         _require_supported_ranks(config, has_address)
         _require_safe_hash(config)
+        _require_lasting_weights(config)
         self.ranks: int = config.parallel_config.tensor_parallel_size
         self.chunk_tokens = options.chunk_tokens
         self.groups = cache_groups(cache, options.chunk_tokens)
@@ -111,7 +119,9 @@ class CacheIdentity:
         self.hash_tokens: int = cache.hash_block_size or math.gcd(*sizes)
         self.codec = options.codec
         self._rank = config.parallel_config.rank % self.ranks
-        digest = engine_digest("vllm", _facts(config, self.groups, options))
+        self.facts = _facts(config, self.groups, options)
+        digest = engine_digest("vllm", self.facts)
+        self._digests: dict[str, str] = {}
         spans = [
             span
             for group in self.groups
@@ -125,26 +135,40 @@ class CacheIdentity:
         return to the middle of a prompt with several groups, or without the window before it."""
         return len(self.groups) > 1 or any(group.window_chunks for group in self.groups)
 
-    def key(self, span: int, chunk_hash: bytes) -> BlockKey:
+    def key(self, span: int, name: ChunkName) -> BlockKey:
         """The key of this rank's object of a chunk with the layers of a span."""
-        return BlockKey(self.spans[span].families[self._rank], key_hash(chunk_hash))
+        return self._key(self.spans[span].families[self._rank], name)
 
-    def dense_keys(self, chunk_hash: bytes) -> list[BlockKey]:
+    def dense_keys(self, name: ChunkName) -> list[BlockKey]:
         """The keys by which a chunk is looked up: those of all ranks' objects with the last layers,
         which are saved last, of each group without a sliding window."""
-        return self._last_keys(chunk_hash, lambda group: not group.window_chunks)
+        return self._last_keys(name, lambda group: not group.window_chunks)
 
-    def window_keys(self, chunk_hash: bytes, behind: int) -> list[BlockKey]:
+    def window_keys(self, name: ChunkName, behind: int) -> list[BlockKey]:
         """:meth:`dense_keys` of the groups whose sliding window covers the chunk that is ``behind``
         chunks before the end."""
-        return self._last_keys(chunk_hash, lambda group: group.window_chunks >= behind)
+        return self._last_keys(name, lambda group: group.window_chunks >= behind)
+
+    def digest(self, adapter: Adapter | None) -> str:
+        """The digest in names of an adapter's blocks; ``None``: of the model's own."""
+        if adapter is None:
+            return self.spans[0].families[0].model_digest
+        if adapter.identity not in self._digests:
+            facts = self.facts | {"adapter": adapter.identity}
+            self._digests[adapter.identity] = engine_digest("vllm", facts)
+        return self._digests[adapter.identity]
+
+    def _key(self, family: BlockFamily, name: ChunkName) -> BlockKey:
+        if name.adapter is not None:
+            family = replace(family, model_digest=self.digest(name.adapter))
+        return BlockKey(family, key_hash(name.chunk_hash))
 
     def _last_keys(
-        self, chunk_hash: bytes, is_wanted: Callable[[CacheGroup], bool]
+        self, name: ChunkName, is_wanted: Callable[[CacheGroup], bool]
     ) -> list[BlockKey]:
         last = {span.group.index: span for span in self.spans}
         return [
-            BlockKey(family, key_hash(chunk_hash))
+            self._key(family, name)
             for span in last.values()
             if is_wanted(span.group)
             for family in span.families
@@ -196,6 +220,20 @@ def _require_safe_hash(config: VllmConfig) -> None:
         )
 
 
+def _require_lasting_weights(config: VllmConfig) -> None:
+    """Refuse what changes the meaning of blocks while the engine runs."""
+    if getattr(config, "weight_transfer_config", None) is not None:
+        raise KVError(
+            "a trainer replaces this engine's weights while it serves (--weight-transfer-config), "
+            "and blocks of former weights would be wrong: serve without --kv-transfer-config"
+        )
+    if getattr(config.cache_config, "calculate_kv_scales", False):
+        raise KVError(
+            "this engine computes the scales of its cache from its first prompt, so its blocks are "
+            "wrong elsewhere: omit --calculate-kv-scales, and use scales from the checkpoint"
+        )
+
+
 def _facts(
     config: VllmConfig, groups: list[CacheGroup], options: ConnectorOptions
 ) -> dict[str, Any]:
@@ -211,7 +249,11 @@ def _facts(
         "cache_dtype": str(cache.cache_dtype),
         "groups": [[repr(group.spec), *group.layers] for group in groups],
         "chunk_tokens": options.chunk_tokens,
-        "hash": cache.prefix_caching_hash_algo,
+        **_named(model, _MODEL_FACTS),
+        **_named(getattr(config, "load_config", None), _LOAD_FACTS),
+        **_named(cache, _CACHE_FACTS),
+        **_named(getattr(config, "attention_config", None), _ATTENTION_FACTS),
+        **_named(getattr(model, "multimodal_config", None), _INPUT_FACTS),
     }
     speculative = config.speculative_config
     if speculative is not None and speculative.uses_draft_kv_cache():
@@ -220,10 +262,47 @@ def _facts(
             "method": speculative.method,
             **model_facts(draft.model, options.weights),
             "revision": draft.revision,
+            "configuration": _configuration(draft.hf_config),
             "dtype": str(draft.dtype),
             "quantization": str(draft.quantization),
+            **_named(getattr(speculative, "draft_load_config", None), _LOAD_FACTS),
         }
     return facts
+
+
+_MODEL_FACTS: Final = (
+    "model_weights",  # another source of weights than the model's folder
+    "code_revision",
+    "model_impl",
+    "model_class_overrides",
+    "quantization_config",
+    "disable_sliding_window",
+)
+_LOAD_FACTS: Final = (
+    "load_format",  # "dummy" does not load the files
+    "model_loader_extra_config",
+    "ignore_patterns",
+)
+_CACHE_FACTS: Final = (
+    "kv_cache_dtype_skip_layers",
+    "kv_sharing_fast_prefill",
+    "mamba_cache_dtype",
+    "mamba_ssm_cache_dtype",
+)
+_ATTENTION_FACTS: Final = ("backend", "backend_per_kind", "use_non_causal", "indexer_kv_dtype")
+_INPUT_FACTS: Final = (  # an image's hash does not cover them
+    "mm_processor_kwargs",
+    "media_io_kwargs",
+    "mm_encoder_attn_dtype",
+    "video_pruning_rate",
+    "video_pruning_method",
+    "mm_device_do_normalize",
+)
+
+
+def _named(config: Any, names: tuple[str, ...]) -> dict[str, str]:
+    """Settings that keys and values depend on; those of other versions of vLLM are left out."""
+    return {name: str(getattr(config, name)) for name in names if hasattr(config, name)}
 
 
 def _configuration(config: Any) -> dict[str, Any]:
@@ -253,18 +332,18 @@ class Chunk:
     """A chunk of a prompt, and where vLLM has its blocks.
 
     Attributes:
-        chunk_hash: of its last block, and so of all before.
+        name: of the chunk.
         place: in its prompt, from 0.
         parts: of the groups that have blocks to transfer.
-        parent: hash of the chunk before, if there is one.
+        parent: name of the chunk before, if there is one.
         tokens: of the chunk, for events; empty: they are not published.
         salt: of the prompt, with its first chunk.
     """
 
-    chunk_hash: bytes
+    name: ChunkName
     place: int
     parts: tuple[ChunkPart, ...]
-    parent: bytes | None = None
+    parent: ChunkName | None = None
     tokens: tuple[int, ...] = ()
     salt: str = ""
 
@@ -295,11 +374,29 @@ class StepTransfers(KVConnectorMetadata):
     Attributes:
         loads: into vLLM's cache, by request.
         saves: out of it, after this step has computed them.
-        announcements: by request's name, the hashes of the chunks that will be saved.
+        announcements: by request's name, the chunks that will be saved.
         withdrawals: names of requests that will save nothing more.
     """
 
     loads: list[Load] = field(default_factory=list)
     saves: list[Chunk] = field(default_factory=list)
-    announcements: dict[str, list[bytes]] = field(default_factory=dict)
+    announcements: dict[str, list[ChunkName]] = field(default_factory=dict)
     withdrawals: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Exclusions(KVConnectorWorkerMetadata):
+    """What a worker may neither load nor save, for the scheduler.
+
+    Attributes:
+        is_everything: the model's weights were replaced.
+        adapters: names and paths of adapters with other weights than the scheduler assumes.
+    """
+
+    is_everything: bool = False
+    adapters: set[tuple[str, str]] = field(default_factory=set)
+
+    def aggregate(self, other: KVConnectorWorkerMetadata) -> KVConnectorWorkerMetadata:
+        assert isinstance(other, Exclusions)
+        whole = self.is_everything or other.is_everything
+        return Exclusions(whole, self.adapters | other.adapters)

@@ -9,6 +9,7 @@ from typing import Final
 
 from innet.kv.adapters.lookups import CountPrefix, Wait
 from innet.kv.adapters.vllm.cache_identity import CacheIdentity
+from innet.kv.adapters.vllm.chunk_names import ChunkName
 
 _log = logging.getLogger(__name__)
 
@@ -33,7 +34,7 @@ class ChunkLookup:
         self,
         count_prefix: CountPrefix,
         cache: CacheIdentity,
-        hashes: Sequence[bytes],
+        names: Sequence[ChunkName],
         first_chunk: int,
         wait: Wait | None,
     ) -> None:
@@ -41,20 +42,20 @@ class ChunkLookup:
         Args:
             count_prefix: looks objects up.
             cache: the engine's.
-            hashes: of all chunks of the prompt that could be loaded.
+            names: of all chunks of the prompt that could be loaded.
             first_chunk: the first that vLLM does not have itself.
             wait: for the producer that announces them, if there is one.
         """
         self.first_chunk = first_chunk
         self._count_prefix = count_prefix
         self._cache = cache
-        self._hashes = hashes
+        self._names = names
         self._wait = wait
-        self._end = len(hashes)
+        self._end = len(names)
         self._misses = 0
         self._window: list[int] | None = None
-        keys = [key for each in hashes[first_chunk:] for key in cache.dense_keys(each)]
-        self._per_chunk = len(keys) // max(1, len(hashes) - first_chunk)
+        keys = [key for each in names[first_chunk:] for key in cache.dense_keys(each)]
+        self._per_chunk = len(keys) // max(1, len(names) - first_chunk)
         self._counting: Future[int] | None = None
         if keys:
             self._counting = count_prefix(keys, wait)
@@ -92,7 +93,7 @@ class ChunkLookup:
         """Look up the chunks in the window before the current end, the last chunk first."""
         self._window, keys = [], []
         for place in range(self._end - 1, self.first_chunk - 1, -1):
-            needed = self._cache.window_keys(self._hashes[place], behind=self._end - place)
+            needed = self._cache.window_keys(self._names[place], behind=self._end - place)
             if not needed:
                 break
             self._window += [place] * len(needed)

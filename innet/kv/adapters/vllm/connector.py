@@ -13,6 +13,7 @@ from vllm.distributed.kv_transfer.kv_connector.v1.base import (
     KVConnectorMetadata,
     KVConnectorRole,
     KVConnectorTransferResults,
+    KVConnectorWorkerMetadata,
     SupportsHMA,
 )
 from vllm.forward_context import ForwardContext
@@ -33,6 +34,7 @@ from innet.kv.adapters.lookups import (
     lookup_socket,
 )
 from innet.kv.adapters.vllm.cache_identity import CacheIdentity, ConnectorOptions, StepTransfers
+from innet.kv.adapters.vllm.loaded_weights import LoadedWeights, adapter_files, identified
 from innet.kv.adapters.vllm.scheduler_side import EngineRole, SchedulerSide
 from innet.kv.adapters.vllm.worker_side import LayerCache, WorkerSide
 from innet.kv.pool_options import PoolOptions
@@ -77,6 +79,7 @@ class InnetConnector(KVConnectorBase_V1, SupportsHMA):
             announced_timeout_s=options.announced_timeout_s,
         )
         has_address = pool.get("address") is not None
+        adapters = adapter_files(vllm_config)
         identity = partial(
             CacheIdentity, vllm_config, kv_cache_config, options, has_address=has_address
         )
@@ -85,7 +88,10 @@ class InnetConnector(KVConnectorBase_V1, SupportsHMA):
             if role is KVConnectorRole.WORKER:
                 member = _enter(opened, pool, options)
                 cache = identity(member.tenant)
-                self._worker = WorkerSide(member, cache, options, kv_cache_config.num_blocks)
+                weights = LoadedWeights()
+                weights.observe(adapters)
+                blocks = kv_cache_config.num_blocks
+                self._worker = WorkerSide(member, cache, options, blocks, weights)
                 opened.callback(self._worker.close)
                 if not has_address and (path := lookup_socket()) is not None:
                     opened.callback(LookupServer(member, path).close)
@@ -94,7 +100,13 @@ class InnetConnector(KVConnectorBase_V1, SupportsHMA):
                 cache = identity(tenant)
                 self._loads_between_steps = options.load_between_steps or cache.loads_whole
                 has_events = bool(pool.get("events"))
-                self._scheduler = SchedulerSide(counting, cache, engine_role, has_events=has_events)
+                self._scheduler = SchedulerSide(
+                    counting,
+                    cache,
+                    engine_role,
+                    lambda request: identified(adapters, request.lora_request),
+                    has_events=has_events,
+                )
             self._close = opened.pop_all()
 
     @classmethod
@@ -176,6 +188,9 @@ class InnetConnector(KVConnectorBase_V1, SupportsHMA):
 
     def get_block_ids_with_load_errors(self) -> set[int]:
         return self._worker.take_failed_blocks()
+
+    def build_connector_worker_meta(self) -> KVConnectorWorkerMetadata | None:
+        return self._worker.take_exclusions()
 
     def shutdown(self) -> None:
         """Leave the pool when all saved chunks have arrived at their homes. Safe to call twice."""

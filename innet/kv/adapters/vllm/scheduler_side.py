@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -11,14 +12,17 @@ from vllm.v1.outputs import KVConnectorOutput
 from vllm.v1.request import Request
 
 from innet.kv.adapters.lookups import CountPrefix, Wait
+from innet.kv.adapters.lora import Adapter
 from innet.kv.adapters.vllm.cache_identity import (
     CacheIdentity,
     Chunk,
     ChunkPart,
+    Exclusions,
     Load,
     StepTransfers,
 )
 from innet.kv.adapters.vllm.chunk_lookup import ChunkLookup
+from innet.kv.adapters.vllm.chunk_names import ChunkName, ChunkNames
 
 REQUEST_PARAMETER: Final = "innet_request"
 """Key in ``kv_transfer_params`` for the name of a request that two engines serve."""
@@ -78,6 +82,7 @@ class SchedulerSide:
         count_prefix: looks chunks up.
         cache: the engine's.
         role: of the engine.
+        adapter_of: the adapter of a request with one; ``None``: its blocks may not be shared.
         has_events: the worker publishes events, and needs the tokens of chunks for them.
     """
 
@@ -86,15 +91,18 @@ class SchedulerSide:
         count_prefix: CountPrefix,
         cache: CacheIdentity,
         role: EngineRole,
+        adapter_of: Callable[[Request], Adapter | None],
         *,
         has_events: bool = False,
     ) -> None:
         self._role = role
-        self._announcements: dict[str, list[bytes]] = {}
+        self._announcements: dict[str, list[ChunkName]] = {}
         self._announced: dict[str, str] = {}
         self._withdrawals: list[str] = []
         self._count_prefix = count_prefix
         self._cache = cache
+        self._names = ChunkNames(cache.chunk_tokens, cache.hash_tokens, adapter_of)
+        self._excluded = Exclusions()
         self._has_events = has_events
         self._lookups: dict[str, ChunkLookup] = {}
         self._tracked: dict[str, _Tracked] = {}
@@ -166,6 +174,9 @@ class SchedulerSide:
 
     def loaded(self, output: KVConnectorOutput) -> None:
         """Compute blocks that failed to load, and save them again."""
+        excluded = getattr(output, "kv_connector_worker_meta", None)
+        if isinstance(excluded, Exclusions):
+            self._excluded = excluded
         invalid = output.invalid_block_ids
         for request_id, tracked in self._tracked.items():
             if request_id in output.failed_recving:
@@ -179,6 +190,7 @@ class SchedulerSide:
     def finished(self, request: Request) -> None:
         """Forget a request."""
         self._tracked.pop(request.request_id, None)
+        self._names.forget(request.request_id)
         lookup = self._lookups.pop(request.request_id, None)
         if lookup is not None:
             lookup.cancel()
@@ -190,18 +202,18 @@ class SchedulerSide:
         name = self._role.announces(request)
         if name and request.request_id not in self._announced:
             self._announced[request.request_id] = name
-            self._announcements[name] = self._chunk_hashes(request, request.num_prompt_tokens)
+            self._announcements[name] = self._chunk_names(request, request.num_prompt_tokens)
 
     def _lookup(self, request: Request, computed_tokens: int) -> ChunkLookup | None:
         first = computed_tokens // self._cache.chunk_tokens
         lookup = self._lookups.get(request.request_id)
         if lookup is None or lookup.first_chunk != first:
             # At least one token of a prompt is computed: the first new one follows from it.
-            hashes = self._chunk_hashes(request, request.num_tokens - 1)
-            if len(hashes) <= first:
+            names = self._chunk_names(request, request.num_tokens - 1)
+            if len(names) <= first:
                 return None
             wait = self._role.awaits(request)
-            lookup = ChunkLookup(self._count_prefix, self._cache, hashes, first, wait)
+            lookup = ChunkLookup(self._count_prefix, self._cache, names, first, wait)
             self._lookups[request.request_id] = lookup
         return lookup
 
@@ -219,7 +231,7 @@ class SchedulerSide:
         if not self._role.saves:
             return ()
         size = self._cache.chunk_tokens
-        end = len(self._chunk_hashes(tracked.request, computed + scheduled))
+        end = len(self._chunk_names(tracked.request, computed + scheduled))
         start = min(tracked.saved_chunks, end)
         tracked.saved_chunks = max(tracked.saved_chunks, end)
         return self._chunks(tracked, start * size, end * size, window_from=computed + 1)
@@ -236,22 +248,22 @@ class SchedulerSide:
             window_from: chunks that end before it have no part of a group with a sliding window.
         """
         request, size = tracked.request, self._cache.chunk_tokens
-        hashes = self._chunk_hashes(request, end_token)
-        # The hashes of other prompts have parts that their events would have to name as well.
+        names = self._chunk_names(request, end_token)
+        # Names of other prompts have parts that their events would have to name as well.
         is_plain = request.lora_request is None and not request.mm_features
         has_tokens = self._has_events and is_plain
         return tuple(
             Chunk(
-                chunk_hash=hashes[place],
+                name=names[place],
                 place=place,
                 parts=self._parts(tracked, place, start_token, window_from),
-                parent=hashes[place - 1] if place else None,
+                parent=names[place - 1] if place else None,
                 tokens=tuple(request.all_token_ids[place * size : (place + 1) * size])
                 if has_tokens
                 else (),
                 salt="" if place else request.cache_salt or "",
             )
-            for place in range(start_token // size, len(hashes))
+            for place in range(start_token // size, len(names))
         )
 
     def _parts(
@@ -276,12 +288,14 @@ class SchedulerSide:
                 parts.append(ChunkPart(group.index, end - begin - len(held), held))
         return tuple(parts)
 
-    def _chunk_hashes(self, request: Request, tokens: int) -> list[bytes]:
-        """Hashes of the chunks that the first ``tokens`` complete."""
-        per_chunk = self._cache.chunk_tokens // self._cache.hash_tokens
-        hashes = min(tokens // self._cache.hash_tokens, len(request.block_hashes))
-        ends = range(per_chunk, hashes + 1, per_chunk)
-        return [bytes(request.block_hashes[end - 1]) for end in ends]
+    def _chunk_names(self, request: Request, tokens: int) -> list[ChunkName]:
+        """The chunks that the first ``tokens`` complete; none if they may not be shared."""
+        lora = request.lora_request
+        if self._excluded.is_everything or (
+            lora is not None and (lora.lora_name, lora.lora_path) in self._excluded.adapters
+        ):
+            return []
+        return self._names.of(request, tokens)
 
 
 def _name_of(request: Request) -> str:

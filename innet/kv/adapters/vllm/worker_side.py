@@ -20,10 +20,13 @@ from innet.kv.adapters.vllm.cache_identity import (
     Chunk,
     ChunkPart,
     ConnectorOptions,
+    Exclusions,
     LayerSpan,
     Load,
     StepTransfers,
 )
+from innet.kv.adapters.vllm.chunk_names import ChunkName
+from innet.kv.adapters.vllm.loaded_weights import LoadedWeights
 from innet.kv.codec import CodecName
 from innet.kv.names import BlockKey
 from innet.kv.pool.network import Contents
@@ -73,15 +76,24 @@ class WorkerSide:
         cache: the engine's.
         options: of the connector.
         blocks: of the engine's cache.
+        weights: that this process has loaded.
     """
 
     def __init__(
-        self, member: Member, cache: CacheIdentity, options: ConnectorOptions, blocks: int
+        self,
+        member: Member,
+        cache: CacheIdentity,
+        options: ConnectorOptions,
+        blocks: int,
+        weights: LoadedWeights,
     ) -> None:
         self._member = member
         self._cache = cache
         self._options = options
         self._blocks = blocks
+        self._weights = weights
+        self._excluded: Exclusions | None = None
+        self._excluded_adapters: set[tuple[str, str]] = set()
         self._paged: PagedCache | None = None
         self._span_of = {
             layer: index for index, span in enumerate(cache.spans) for layer in span.layers
@@ -156,6 +168,11 @@ class WorkerSide:
         anew = [loading for loading in arrived if loading.failed and self._cache.loads_whole]
         return {each.load.request_id for each in arrived}, {each.load.request_id for each in anew}
 
+    def take_exclusions(self) -> Exclusions | None:
+        """What the scheduler shall leave out from now on; ``None``: as before."""
+        excluded, self._excluded = self._excluded, None
+        return excluded
+
     def take_failed_blocks(self) -> set[int]:
         """Blocks that failed to load; each is returned once. None where requests are computed from
         the beginning."""
@@ -177,10 +194,10 @@ class WorkerSide:
 
     def _announce(self, transfers: StepTransfers) -> None:
         """Announce this rank's objects of chunks that will be saved, and withdraw the others."""
-        for request, hashes in transfers.announcements.items():
+        for request, chunks in transfers.announcements.items():
             keys: dict[str, list[BlockKey]] = {}
             for index in range(len(self._cache.spans)):
-                for key in (self._cache.key(index, each) for each in hashes):
+                for key in (self._cache.key(index, each) for each in chunks):
                     keys.setdefault(announced_as(request, key), []).append(key)
             self._announced[request] = list(keys)
             for name, of_group in keys.items():
@@ -217,6 +234,8 @@ class WorkerSide:
                     each.contents.cancel()
                     continue
                 contents = _result_of(each.contents)
+                if self._is_refused(each.chunk.name, is_computed=False):
+                    contents = None
                 if contents is None or not self._cached.write(span, each.part, contents):
                     loading.failed.add(each.chunk.place)
                     self._failed_blocks.update(each.part.block_ids)
@@ -238,19 +257,34 @@ class WorkerSide:
 
     def _save(self, span: int, chunk: Chunk) -> None:
         part = chunk.part(self._cache.spans[span].group)
-        if part is None:
+        if part is None or self._is_refused(chunk.name, is_computed=True):
             return
         contents = self._cached.read(self._cache.spans[span], part)
         key = self._described(span, chunk)
         future = self._member.submit(self._member.blocks.put(key, contents, depth=chunk.place))
         self._saving[future] = contents.nbytes
 
+    def _is_refused(self, name: ChunkName, *, is_computed: bool) -> bool:
+        """Whether this process has other weights than the scheduler assumes; the scheduler leaves
+        these blocks out from the next step on."""
+        why = self._weights.refusal(name.adapter, is_computed=is_computed)
+        if not why:
+            return False
+        adapters = self._excluded_adapters
+        if name.adapter is not None and not self._weights.replaced:
+            key = (name.adapter.name, name.adapter.path)
+            if key not in adapters:
+                _log.warning("a chunk is neither loaded nor saved: %s", why)
+            adapters.add(key)
+        self._excluded = Exclusions(bool(self._weights.replaced), set(adapters))
+        return True
+
     def _described(self, span: int, chunk: Chunk) -> BlockKey:
         """The key of a chunk's object; events of it will have its tokens."""
-        key = self._cache.key(span, chunk.chunk_hash)
+        key = self._cache.key(span, chunk.name)
         events = self._member.events
         if events is not None and chunk.tokens and not key.family.first_layer:
-            parent = None if chunk.parent is None else key_hash(chunk.parent)
+            parent = None if chunk.parent is None else key_hash(chunk.parent.chunk_hash)
 
             async def describe() -> None:
                 events.describe_block(key, parent, chunk.tokens, chunk.salt)
