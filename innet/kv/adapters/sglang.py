@@ -26,10 +26,13 @@ from sglang.srt.mem_cache.hicache_storage import (
     PoolTransfer,
     PoolTransferResult,
 )
+from sglang.srt.runtime_context import get_server_args
 
 from innet.errors import KVError
 from innet.kv.adapters.engine_pool import AdapterOptions, pool_of_process
 from innet.kv.adapters.identity import engine_digest, key_hash, model_facts
+from innet.kv.adapters.observation import WeightReplacements
+from innet.kv.adapters.sglang_settings import REPLACING, UPDATER, settings_facts
 from innet.kv.adapters.tensors import bytes_of, coded_order, tensor_of
 from innet.kv.layout import RankPart
 from innet.kv.names import BlockFamily, BlockKey
@@ -67,8 +70,14 @@ class InnetHiCacheStorage(HiCacheStorage):
             f"extra_config[{_OPTIONS_KEY!r}]", extra.get(_OPTIONS_KEY, {}), engine="sglang"
         )
         self._config = storage_config
-        self._weights = options.weights
         self._codec = options.codec
+        arguments = _server_arguments()
+        # A served name says nothing about the model behind it.
+        model = getattr(arguments, "model_path", storage_config.model_name)
+        self._settings = settings_facts(arguments, options.weights)
+        self._model = model_facts(model or "", options.weights)
+        self._replacements = WeightReplacements()
+        self._replacements.observe(*UPDATER, REPLACING)
         self._families: dict[str, BlockFamily] = {}
         self._member = pool_of_process.enter(pool, options.members)
         self._blocks = self._member.blocks
@@ -127,13 +136,14 @@ class InnetHiCacheStorage(HiCacheStorage):
             target_location: a tensor of the page's type and size.
             target_sizes: not used.
         """
-        return self._into(self._do(self._blocks.get(self._key(key))), target_location)
+        [block] = self._found([key])
+        return self._into(block, target_location)
 
     def batch_get(
         self, keys: list[str], target_locations: Any | None = None, target_sizes: Any | None = None
     ) -> list[torch.Tensor | None]:
         locations = [None] * len(keys) if target_locations is None else target_locations
-        blocks = self._do(self._blocks.get_many([self._key(key) for key in keys]))
+        blocks = self._found(keys)
         return [self._into(block, place) for block, place in zip(blocks, locations, strict=True)]
 
     def set(
@@ -159,12 +169,14 @@ class InnetHiCacheStorage(HiCacheStorage):
         return all(self._put(keys, [bytes_of(tensor, self._codec) for tensor in tensors]))
 
     def exists(self, key: str) -> bool:
-        return self._do(self._blocks.exists(self._key(key)))
+        return self.batch_exists([key]) > 0
 
     def batch_exists(
         self, keys: list[str], extra_info: HiCacheStorageExtraInfo | None = None
     ) -> int:
         """How many of the first pages exist without a gap."""
+        if self._replacements.method:
+            return 0
         return self._do(self._blocks.count_prefix([self._key(key) for key in keys]))
 
     def batch_get_v1(
@@ -260,7 +272,7 @@ class InnetHiCacheStorage(HiCacheStorage):
     def _load_pages(
         self, pool: str, host: Any, keys: list[str], host_indices: torch.Tensor
     ) -> list[bool]:
-        blocks = self._do(self._blocks.get_many([self._key(key, pool) for key in keys]))
+        blocks = self._found(keys, pool)
         starts = _page_starts(host, host_indices)
         return [self._load(host, block, start) for block, start in zip(blocks, starts, strict=True)]
 
@@ -274,9 +286,16 @@ class InnetHiCacheStorage(HiCacheStorage):
     def _put(
         self, keys: list[str], contents: list[Contents], pool: str = PoolName.KV
     ) -> list[bool]:
+        if self._replacements.method:
+            return [False] * len(keys)
         names = [self._key(key, pool) for key in keys]
         homes = self._do(self._blocks.put_many(list(zip(names, contents, strict=True))))
         return [count > 0 for count in homes]
+
+    def _found(self, keys: Sequence[str], pool: str = PoolName.KV) -> list[Contents | None]:
+        if self._replacements.method:
+            return [None] * len(keys)
+        return self._do(self._blocks.get_many([self._key(key, pool) for key in keys]))
 
     def _load(self, host: Any, block: Contents | None, start: int) -> bool:
         page = self._into(block, host.get_dummy_flat_data_page())
@@ -319,7 +338,8 @@ class InnetHiCacheStorage(HiCacheStorage):
     def _facts(self, host: Any) -> dict[str, Any]:
         config = self._config
         return {
-            **model_facts(config.model_name or "", self._weights),
+            **self._model,
+            "settings": self._settings,
             "context_parallel": [config.attn_cp_rank, config.attn_cp_size],
             "decode_context_parallel": [config.dcp_rank, config.dcp_size],
             "split_heads": [config.should_split_heads, config.tp_lcm_size],
@@ -330,6 +350,14 @@ class InnetHiCacheStorage(HiCacheStorage):
 
     def _do(self, work: Coroutine[Any, Any, Result]) -> Result:
         return self._member.submit(work).result()
+
+
+def _server_arguments() -> Any:
+    """SGLang's arguments; ``None`` where no server runs, such as in its own tests of storages."""
+    try:
+        return get_server_args()
+    except ValueError:
+        return None
 
 
 def _check_pages(host: Any) -> None:

@@ -15,6 +15,7 @@ KEYS = 3
 # The checkers name a model by a path that does not exist: its weights have to be vouched for.
 CONFIG = """
 chunk_size: 256
+pre_caching_hash_algorithm: sha256_cbor
 local_cpu: false
 max_local_cpu_size: 0.1
 remote_url: plugin://innet
@@ -29,7 +30,7 @@ L2 = {
     "type": "plugin",
     "module_path": "innet.kv.adapters.lmcache",
     "class_name": "InnetL2Adapter",
-    "adapter_params": {"tenant": "acme", "weights": "none"},
+    "adapter_params": {"tenant": "acme", "weights": "none", "adapters": "none"},
 }
 
 

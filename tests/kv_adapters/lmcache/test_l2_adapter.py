@@ -32,7 +32,7 @@ def adapter(**params: Any) -> InnetL2Adapter:
     config = {
         "module_path": "innet.kv.adapters.lmcache",
         "class_name": "InnetL2Adapter",
-        "adapter_params": params,
+        "adapter_params": {"adapters": "none"} | params,
     }
     made = create_l2_adapter(PluginL2AdapterConfig.from_dict(config))
     assert isinstance(made, InnetL2Adapter)
@@ -220,3 +220,13 @@ def test_the_three_descriptors_differ(adapters: tuple[InnetL2Adapter, InnetL2Ada
 def test_an_unknown_option_is_refused(hosts: Hosts) -> None:
     with hosts.at("a", l2_adapter), pytest.raises(KVError, match="memroy"):
         adapter(memroy="1GiB")
+
+
+def test_a_server_whose_engines_may_have_lora_adapters_is_refused(
+    hosts: Hosts, caplog: pytest.LogCaptureFixture
+) -> None:
+    with hosts.at("a", l2_adapter), pytest.raises(KVError, match='"adapters": "none"'):
+        adapter(adapters=None)
+    with hosts.at("a", l2_adapter):
+        adapter(adapters="ignored").close()
+    assert "answered wrongly" in caplog.text

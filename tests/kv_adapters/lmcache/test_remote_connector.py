@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack
 from types import SimpleNamespace
@@ -41,10 +42,13 @@ def values(seed: int) -> torch.Tensor:
 class Remote:
     """An LMCache's remote store at a host."""
 
-    def __init__(self, thread: LoopThread, **options: Any) -> None:
+    def __init__(
+        self, thread: LoopThread, hash_algorithm: str = "sha256_cbor", **options: Any
+    ) -> None:
         self._run = thread.run
         config = LMCacheEngineConfig.from_defaults(
             chunk_size=SHAPE[2],
+            pre_caching_hash_algorithm=hash_algorithm,
             max_local_cpu_size=0.01,
             remote_storage_plugins=["innet"],
             extra_config={
@@ -212,10 +216,8 @@ def test_a_removed_chunk_is_gone(remotes: tuple[Remote, Remote]) -> None:
 def context(url: str, **options: str) -> SimpleNamespace:
     """What LMCache gives the plugin's adapter."""
     extra = {PLUGIN + option: value for option, value in options.items()}
-    return SimpleNamespace(
-        url=url, plugin_name=None, config=SimpleNamespace(extra_config=extra),
-        local_cpu_backend=None,
-    )  # fmt: skip
+    config = SimpleNamespace(extra_config=extra, pre_caching_hash_algorithm="sha256_cbor")
+    return SimpleNamespace(url=url, plugin_name=None, config=config, local_cpu_backend=None)
 
 
 def test_options_name_a_standing_pool(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,3 +236,50 @@ def test_an_address_in_the_url_is_refused_with_its_option() -> None:
     assert not adapter.can_parse("redis://prod")
     with pytest.raises(KVError, match=r"remote_storage_plugin\.innet\.address: prod"):
         adapter.create_connector(context("innet://prod"))
+
+
+def test_a_hash_that_depends_on_the_process_or_collides_is_refused(hosts: Hosts) -> None:
+    thread = LoopThread("LMCache")
+    try:
+        with (
+            hosts.at("a", remote_connector),
+            pytest.raises(KVError, match="pre_caching_hash_algorithm: sha256_cbor"),
+        ):
+            Remote(thread, "builtin")
+    finally:
+        thread.close()
+
+
+class _Loader:
+    """As vLLM's managers of adapters and its workers."""
+
+    def _load_adapter(self, request: object) -> None: ...
+
+    def reload_weights(self) -> None: ...
+
+
+@pytest.mark.parametrize("method", ["_load_adapter", "reload_weights"])
+@pytest.mark.parametrize("adapters", ["", "ignored"])
+def test_an_engine_that_loads_what_keys_leave_out_shares_nothing_from_then_on(
+    hosts: Hosts, monkeypatch: pytest.MonkeyPatch, method: str, adapters: str
+) -> None:
+    monkeypatch.setattr(_Loader, method, getattr(_Loader, method))  # put back at the end
+    module = SimpleNamespace(WorkerLoRAManager=_Loader, Worker=_Loader)
+    for name in ("vllm.v1.worker.gpu_worker", "vllm.lora.worker_manager"):
+        monkeypatch.setitem(sys.modules, name, module)
+    thread = LoopThread("LMCache")
+    try:
+        with hosts.at("a", remote_connector):
+            remote = Remote(thread, **({"adapters": adapters} if adapters else {}))
+        do, connector = remote.do, remote.connector
+        do(connector.put(key(0), remote.memory(0)))
+        assert do(connector.exists(key(0)))
+        getattr(_Loader(), method)(*[None] * (method == "_load_adapter"))
+        is_shared = adapters == "ignored" and method == "_load_adapter"
+        assert do(connector.exists(key(0))) is is_shared
+        assert (do(connector.get(key(0))) is not None) is is_shared
+        do(connector.put(key(1), remote.memory(1)))
+        with hosts.at("a", remote_connector):
+            do(connector.close())
+    finally:
+        thread.close()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -29,6 +31,7 @@ from sglang.srt.mem_cache.storage.backend_factory import StorageBackendFactory
 from innet.errors import KVError
 from innet.kv.adapters import sglang as storage
 from innet.kv.adapters.sglang import InnetHiCacheStorage
+from innet.kv.adapters.sglang_settings import REPLACING, UPDATER
 from tests.kv_adapters.hosts import Hosts
 from tests.kv_adapters.running import run_on_two_hosts
 from tests.kv_adapters.sglang.host_cache import CONFIG, PAGE, HostCache, StateCache
@@ -213,3 +216,34 @@ def test_one_process_loads_what_another_keeps() -> None:
     printed = run_on_two_hosts([str(program)])
     assert printed["h0"][-1] == "kept [True, True]"
     assert printed["h1"][-1] == "loaded [True, False, True]"
+
+
+def test_weights_that_are_replaced_while_serving_end_the_sharing(
+    storages: tuple[InnetHiCacheStorage, InnetHiCacheStorage], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = storages
+    assert one.set("p0", page(0))
+    monkeypatch.setattr(one._replacements, "method", "update_weights_from_disk")
+    assert not one.set("p1", page(1))
+    assert not other.exists("p1")
+    assert (one.exists("p0"), one.get("p0"), one.batch_exists(["p0"])) == (False, None, 0)
+    assert one.batch_get_v1(["p0"], indices(0)) == [False]
+    assert other.exists("p0")
+
+
+def test_the_methods_that_replace_weights_are_observed() -> None:
+    module, owner = UPDATER
+    updater = getattr(importlib.import_module(module), owner)
+    assert all(hasattr(updater, name) for name in REPLACING)
+
+
+def test_a_served_name_does_not_identify_a_model(
+    hosts: Hosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def name(model: str) -> str:
+        arguments = SimpleNamespace(model_path=model)
+        monkeypatch.setattr(storage, "get_server_args", lambda: arguments)
+        with hosts.at("a", storage):
+            return make()._key("page").name
+
+    assert name("someone/model") != name("someone/other")

@@ -3,10 +3,12 @@
 LMCache's server takes the first, as ``lmcache.v1.distributed`` loads it::
 
     --l2-adapter '{"type": "plugin", "module_path": "innet.kv.adapters.lmcache",
-                   "class_name": "InnetL2Adapter", "adapter_params": {"tenant": "acme"}}'
+                   "class_name": "InnetL2Adapter",
+                   "adapter_params": {"tenant": "acme", "adapters": "none"}}'
 
 LMCache inside an engine takes the second, by its configuration file::
 
+    pre_caching_hash_algorithm: sha256_cbor
     remote_storage_plugins: ["innet"]
     extra_config:
       remote_storage_plugin.innet.module_path: innet.kv.adapters.lmcache

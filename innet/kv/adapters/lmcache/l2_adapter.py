@@ -16,7 +16,8 @@ from lmcache.v1.distributed.l2_adapters.base import L2AdapterInterface
 from lmcache.v1.memory_management import MemoryObj
 from lmcache.v1.platform import create_event_notifier
 
-from innet.kv.adapters.engine_pool import AdapterOptions, pool_of_process
+from innet.kv.adapters.engine_pool import pool_of_process
+from innet.kv.adapters.lmcache.keys import LMCacheOptions, require_known_adapters
 from innet.kv.adapters.lmcache.objects import ObjectNames, pack, unpack_into
 from innet.kv.pool import PoolStatistics
 from innet.kv.pool.waiting import count_done_in_order
@@ -33,11 +34,12 @@ class InnetL2Adapter(L2AdapterInterface):
 
     Args:
         adapter_params: options of the pool, and those of
-            :class:`~innet.kv.adapters.engine_pool.AdapterOptions`.
+            :class:`~innet.kv.adapters.lmcache.keys.LMCacheOptions`.
         l1_memory_desc: not used.
 
     Raises:
-        KVError: ``adapter_params`` has an unknown key, or a value out of range.
+        KVError: ``adapter_params`` has an unknown key, a value out of range, or does not say
+            whether engines have adapters.
         EmulationError: this process was not started by ``innet run``.
     """
 
@@ -45,7 +47,8 @@ class InnetL2Adapter(L2AdapterInterface):
         self, adapter_params: Mapping[str, Any], l1_memory_desc: L1MemoryDesc | None = None
     ) -> None:
         super().__init__()
-        options, pool = AdapterOptions.read("adapter_params", adapter_params, engine="lmcache")
+        options, pool = LMCacheOptions.read("adapter_params", adapter_params, engine="lmcache")
+        require_known_adapters(options)
         self._member = pool_of_process.enter(pool, options.members)
         self._blocks = self._member.blocks
         self._names = ObjectNames(self._member.tenant, options.weights, options.codec)

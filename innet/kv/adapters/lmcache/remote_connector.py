@@ -15,7 +15,8 @@ from lmcache.v1.storage_backend.connector.base_connector import RemoteConnector
 from lmcache.v1.storage_backend.local_cpu_backend import LocalCPUBackend
 
 from innet.errors import KVError
-from innet.kv.adapters.engine_pool import AdapterOptions, pool_of_process
+from innet.kv.adapters.engine_pool import pool_of_process
+from innet.kv.adapters.lmcache.keys import LMCacheOptions, UnnamedWeights, require_safe_hash
 from innet.kv.adapters.lmcache.objects import ObjectNames, pack, unpack, unpack_into
 from innet.kv.names import BlockKey
 from innet.kv.pool.network import Contents
@@ -43,10 +44,11 @@ class InnetConnectorAdapter(ConnectorAdapter):
     def create_connector(self, context: ConnectorContext) -> RemoteConnector:
         """A connector with the options ``remote_storage_plugin.<plugin>.<option>`` of LMCache's
         ``extra_config``: those of the pool and of
-        :class:`~innet.kv.adapters.engine_pool.AdapterOptions`.
+        :class:`~innet.kv.adapters.lmcache.keys.LMCacheOptions`.
 
         Raises:
-            KVError: an option is unknown, its value out of range, or the URL has the address.
+            KVError: an option is unknown, its value out of range, or the URL has the address; or
+                LMCache's hash is unsafe.
             EmulationError: this process was not started by ``innet run``.
         """
         if context.url.startswith(_ADDRESS_SCHEME):
@@ -57,9 +59,11 @@ class InnetConnectorAdapter(ConnectorAdapter):
             )
         plugin = context.plugin_name or context.url.removeprefix("plugin://")
         prefix = f"remote_storage_plugin.{plugin}."
-        options, pool = AdapterOptions.read(
+        options, pool = LMCacheOptions.read(
             f"extra_config: {prefix}*", _configured(context.config, prefix), "lmcache"
         )
+        if context.config is not None:
+            require_safe_hash(context.config.pre_caching_hash_algorithm)
         return InnetRemoteConnector(context.local_cpu_backend, options, pool)
 
 
@@ -73,7 +77,7 @@ class InnetRemoteConnector(RemoteConnector):
     """
 
     def __init__(
-        self, local_cpu_backend: LocalCPUBackend, options: AdapterOptions, pool: PoolOptions
+        self, local_cpu_backend: LocalCPUBackend, options: LMCacheOptions, pool: PoolOptions
     ) -> None:
         super().__init__(local_cpu_backend.config, local_cpu_backend.metadata)
         self._local = local_cpu_backend
@@ -81,12 +85,17 @@ class InnetRemoteConnector(RemoteConnector):
         self._blocks = self._member.blocks
         self._names = ObjectNames(self._member.tenant, options.weights, options.codec)
         self._codec = options.codec
+        self._unnamed = UnnamedWeights(options)
 
     async def exists(self, key: CacheEngineKey) -> bool:
+        if self._unnamed.are_loaded:
+            return False
         [found] = await asyncio.wrap_future(self._start(self._blocks.exists_many, [key]))
         return found
 
     def exists_sync(self, key: CacheEngineKey) -> bool:
+        if self._unnamed.are_loaded:
+            return False
         [found] = self._start(self._blocks.exists_many, [key]).result()
         return found
 
@@ -94,11 +103,15 @@ class InnetRemoteConnector(RemoteConnector):
         return True
 
     def batched_contains(self, keys: list[CacheEngineKey]) -> int:
+        if self._unnamed.are_loaded:
+            return 0
         return self._start(self._blocks.count_prefix, keys).result()
 
     async def batched_async_contains(
         self, lookup_id: str, keys: list[CacheEngineKey], pin: bool = False
     ) -> int:
+        if self._unnamed.are_loaded:
+            return 0
         return await asyncio.wrap_future(self._start(self._blocks.count_prefix, keys))
 
     async def get(self, key: CacheEngineKey) -> MemoryObj | None:
@@ -109,6 +122,8 @@ class InnetRemoteConnector(RemoteConnector):
         return True
 
     async def batched_get(self, keys: list[CacheEngineKey]) -> list[MemoryObj | None]:
+        if self._unnamed.are_loaded:
+            return [None] * len(keys)
         blocks = await asyncio.wrap_future(self._start(self._blocks.get_many, keys))
         return [None if block is None else self._loaded(block) for block in blocks]
 
@@ -139,6 +154,9 @@ class InnetRemoteConnector(RemoteConnector):
         return True
 
     async def batched_put(self, keys: list[CacheEngineKey], memory_objs: list[MemoryObj]) -> None:
+        if self._unnamed.are_loaded:
+            return
+
         async def store(numbers: range) -> int:
             some = slice(numbers.start, numbers.stop)
             blocks = [pack(memory, self._codec) for memory in memory_objs[some]]

@@ -8,11 +8,9 @@ load weights are observed.
 from __future__ import annotations
 
 import functools
-import logging
 from collections.abc import Callable
 from contextlib import suppress
-from importlib import import_module
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from vllm.config import VllmConfig
 from vllm.lora.request import LoRARequest
@@ -20,32 +18,21 @@ from vllm.lora.utils import get_adapter_absolute_path
 
 from innet.kv.adapters.identity import FileDigests, default_cache_folder
 from innet.kv.adapters.lora import Adapter, AdapterFiles, stamp_of
+from innet.kv.adapters.observation import WeightReplacements, observe
+from innet.kv.adapters.vllm_names import LOADER, REPLACING, WORKER
 
 Result = TypeVar("Result")
-
-_WORKER: Final = ("vllm.v1.worker.gpu_worker", "Worker")
-"""Base of all workers that can replace a model's weights."""
-_REPLACING: Final = (
-    "reload_weights",
-    "start_weight_update",
-    "start_draft_weight_update",
-    "update_weights",
-)
-_LOADER: Final = ("vllm.lora.worker_manager", "WorkerLoRAManager")
-_LOAD: Final = "_load_adapter"
-
-_log = logging.getLogger(__name__)
 
 
 class LoadedWeights:
     """What this process has loaded, and what that excludes from the pool.
 
     Attributes:
-        replaced: how a model's weights were replaced; empty: they are those of its files.
+        replacements: of the model's weights.
     """
 
     def __init__(self) -> None:
-        self.replaced = ""
+        self.replacements = WeightReplacements()
         self._adapters: dict[tuple[str, str], set[str]] = {}
         self._is_observing_adapters = False
 
@@ -55,10 +42,9 @@ class LoadedWeights:
         Args:
             adapters: identifies adapters when they are loaded.
         """
-        for method in _REPLACING:
-            _wrap(*_WORKER, method, functools.partial(self._replace, method))
-        self._is_observing_adapters = _wrap(
-            *_LOADER, _LOAD, functools.partial(self.load_adapter, adapters)
+        self.replacements.observe(*WORKER, REPLACING)
+        self._is_observing_adapters = observe(
+            *LOADER, functools.partial(self.load_adapter, adapters)
         )
 
     def load_adapter(
@@ -83,8 +69,8 @@ class LoadedWeights:
             adapter: with which the scheduler names them.
             is_computed: this process has computed with the adapter, so it must have loaded it.
         """
-        if self.replaced:
-            return f"the model's weights were replaced while it served ({self.replaced})"
+        if method := self.replacements.method:
+            return f"{method} has replaced the model's weights while it served"
         if adapter is None:
             return ""
         loaded = self._adapters.get((adapter.name, adapter.path))
@@ -93,20 +79,8 @@ class LoadedWeights:
         if loaded == {adapter.identity}:
             return ""
         if loaded is None and not self._is_observing_adapters:
-            return f"this version of vLLM has no {_LOADER[1]}.{_LOAD} to observe what it loads"
+            return f"this version of vLLM has no {'.'.join(LOADER[1:])} to observe what it loads"
         return f"the adapter {adapter.name} was loaded from other files than it has now"
-
-    def _replace(
-        self, method: str, replace: Callable[..., Result], *args: Any, **options: Any
-    ) -> Result:
-        if not self.replaced:
-            _log.warning(
-                "%s replaces the model's weights: from now on this engine neither loads blocks "
-                "from the pool nor saves any. Restart it to share blocks again",
-                method,
-            )
-        self.replaced = method
-        return replace(*args, **options)
 
 
 def identified(adapters: AdapterFiles, request: LoRARequest) -> Adapter | None:
@@ -123,19 +97,3 @@ def adapter_files(config: VllmConfig) -> AdapterFiles:
              "enable_mixed_moe_lora_format", "enable_moe_shared_loras")  # fmt: skip
     settings = {} if lora is None else {name: str(getattr(lora, name, None)) for name in names}
     return AdapterFiles(FileDigests(default_cache_folder()), settings)
-
-
-def _wrap(module: str, owner: str, method: str, observer: Callable[..., Any]) -> bool:
-    """Let ``observer`` call a method, which is its first argument; whether there is one."""
-    try:
-        found = getattr(import_module(module), owner)
-        original = getattr(found, method)
-    except (ImportError, AttributeError):
-        return False
-
-    @functools.wraps(original)
-    def call(*args: Any, **options: Any) -> Any:
-        return observer(original, *args, **options)
-
-    setattr(found, method, call)
-    return True

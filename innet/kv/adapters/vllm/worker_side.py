@@ -271,12 +271,12 @@ class WorkerSide:
         if not why:
             return False
         adapters = self._excluded_adapters
-        if name.adapter is not None and not self._weights.replaced:
+        if name.adapter is not None and not self._weights.replacements.method:
             key = (name.adapter.name, name.adapter.path)
             if key not in adapters:
                 _log.warning("a chunk is neither loaded nor saved: %s", why)
             adapters.add(key)
-        self._excluded = Exclusions(bool(self._weights.replaced), set(adapters))
+        self._excluded = Exclusions(bool(self._weights.replacements.method), set(adapters))
         return True
 
     def _described(self, span: int, chunk: Chunk) -> BlockKey:
