@@ -4,6 +4,7 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
@@ -249,6 +250,24 @@ void bind_offered_objects_of(nb::class_<NodeHandle>& node) {
 
 }  // namespace
 
+void bind_request_guard(nb::module_& module) {
+    nb::class_<RequestGuard>(module, "RequestGuard",
+                             "Admits requests of holders of a key, each once. A guard is of one "
+                             "node.")
+        .def(
+            "__init__",
+            [](RequestGuard* self, const wire::Name& requests, const nb::bytes& key,
+               std::uint64_t session) {
+                if (key.size() == 0) throw nb::value_error("a key has at least one byte");
+                new (self) RequestGuard(requests, view_of(key), session);
+            },
+            "requests"_a, "key"_a, "session"_a,
+            "requests: their prefix, which the requester's name, the proof and the verb follow. "
+            "session: the first session's random number.")
+        .def_prop_ro("session", &RequestGuard::session,
+                     "The number of the session that requests have to be of.");
+}
+
 void bind_object_buffer(nb::module_& module) {
     nb::class_<ObjectBuffer>(
         module, "ObjectBuffer", nb::type_slots(buffer_slots),
@@ -292,23 +311,26 @@ void bind_objects_of(nb::class_<NodeHandle>& node) {
     node.def(
             "register_objects",
             [](NodeHandle& self, const wire::Name& prefix, const std::string& label, bool wait,
-               std::optional<nb::bytes> tag_key, const std::optional<SigningKey>& root_key) {
-                using Missing = MissingObject;
+               std::optional<nb::bytes> tag_key, const std::optional<SigningKey>& root_key,
+               const std::shared_ptr<RequestGuard>& guard) {
                 require_label(label);
-                auto tagger = tag_key ? make_tagger(*tag_key) : nullptr;
-                auto root_signer = root_key ? self.object_signer(*root_key) : nullptr;
+                ObjectPrefix options{
+                    .label = label,
+                    .missing = wait ? MissingObject::kWait : MissingObject::kRefuse,
+                    .tagger = tag_key ? make_tagger(*tag_key) : nullptr,
+                    .root_signer = root_key ? self.object_signer(*root_key) : nullptr,
+                    .guard = guard};
                 self.call([&](Engine& engine) {
-                    engine.endpoint.register_objects(prefix, label,
-                                                     wait ? Missing::kWait : Missing::kRefuse,
-                                                     std::move(tagger), std::move(root_signer));
+                    engine.endpoint.register_objects(prefix, std::move(options));
                 });
             },
             "prefix"_a, "label"_a, "wait"_a = true, "tag_key"_a = nb::none(),
-            "root_key"_a = nb::none(),
+            "root_key"_a = nb::none(), "guard"_a.none() = nb::none(),
             "Interests for missing objects stay pending, or, without `wait`, their fetches end as "
             "absent. With a tag key of 64 bytes, objects under the prefix are published with "
             "tags, and fetched objects are verified by their tags, if any. root_key signs drafts "
-            "that are published again.")
+            "that are published again. guard: missing objects are requests, of which those that "
+            "it does not admit end as absent.")
         .def(
             "unregister_objects",
             [](NodeHandle& self, const wire::Name& prefix) {

@@ -133,6 +133,7 @@ void bind_operations(nb::module_& module) {
     module.attr("MAX_EARLIER_CALLS") = wire::kMaxEarlierCalls;
     module.attr("UNKNOWN_CALLS") = std::string(wire::kUnknownCalls);
     bind_object_buffer(module);
+    bind_request_guard(module);
     nb::class_<Segmentation>(module, "Segmentation", "How a tensor is cut into segments.")
         .def(
             "__init__",

@@ -61,5 +61,6 @@ struct ObjectBuffer {
 };
 
 void bind_object_buffer(nanobind::module_& module);
+void bind_request_guard(nanobind::module_& module);
 
 }  // namespace innet::bindings

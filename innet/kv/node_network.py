@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final, Protocol, TypeVar
 
 import numpy as np
@@ -28,6 +27,7 @@ from innet.kv.pool.network import (
     UnfinishedRequest,
 )
 from innet.kv.pool.requests import MAX_KEPT_AT_ONCE, requests_prefix
+from innet.kv.request_proofs import ProvenRequests, is_session_request
 from innet.kv.tenant import Tenant
 from innet.worker.collector import AskedObject, AskedObjects, BatchedDelivery
 
@@ -54,6 +54,8 @@ _DOUBTFUL: Final = (Cause.LATE, Cause.UNREACHABLE)
 
 _PACKET_BYTES_FOR: Final = {MAX_KEPT_AT_ONCE: 2700, 4: 1300}
 """Size of the answer to a request for so many blocks, with the longest possible names."""
+_SESSION_ANSWER_S: Final = 5.0
+"""How long the answer to a request for the session can be requested again."""
 _MOST_HINTS: Final = 4096
 """Nodes whose names are cached in the form of the packet path."""
 
@@ -125,7 +127,7 @@ class NetworkOptions:
     Attributes:
         weight: the pool's share of the node's tables, beside other pools and the job.
         packet_bytes: limit of a block's packets.
-        first_nonce: of this process's requests, far from those of the node's other processes.
+        process: a random number of 64 bits, which stands for this process in requests.
         distance: the cost of the route to a member.
         neighbours: nodes at the other ends of this node's links. Requests to others have no roots
             attached and accept no drafts, so that caches between get the signed roots with which
@@ -134,7 +136,7 @@ class NetworkOptions:
 
     weight: int = 1
     packet_bytes: int
-    first_nonce: int
+    process: int
     distance: Callable[[str], int]
     neighbours: frozenset[str] = frozenset()
 
@@ -174,10 +176,10 @@ class NodeBlockNetwork:
         self._weight = options.weight
         self._packet_bytes = options.packet_bytes
         self._neighbours = options.neighbours
-        self._nonces = itertools.count(options.first_nonce)
         self._hint_of = lru_cache(maxsize=_MOST_HINTS)(_hint_of)
         self._prefix = _core.Name(tenant.prefix)
         self._requests = _core.Name(requests_prefix(tenant.component, name))
+        self._proven = ProvenRequests(tenant, name, options.process, self._fetch_answer)
         self._known: Mapping[str, int] = {}
         self._doubt = asyncio.Event()
         self._asked: deque[AskedObject] = deque()
@@ -199,9 +201,14 @@ class NodeBlockNetwork:
         self._loop = asyncio.get_running_loop()
         node = self._host.node
         node.install_job(self._keys.prefix, self._weight, None, [self._keys.member_key()])
-        for prefix, waits in ((self._requests, True), (self._prefix, False)):
+        for prefix, guard in ((self._requests, self._proven.guard), (self._prefix, None)):
             node.register_objects(
-                prefix, self.node, waits, self._keys.tag_key, root_key=self._signing_key
+                prefix,
+                self.node,
+                guard is not None,
+                self._keys.tag_key,
+                root_key=self._signing_key,
+                guard=guard,
             )
         self._host.asked_objects.listen(self._keys.prefix, self._on_asked, self._host.collector)
         self._refreshing = self._loop.create_task(self._refresh(), name="kv-members")
@@ -226,9 +233,6 @@ class NodeBlockNetwork:
 
     def members(self) -> Mapping[str, int]:
         return self._known
-
-    def nonce(self) -> str:
-        return f"{next(self._nonces):x}"
 
     def publish(self, name: str, contents: Contents) -> asyncio.Future[Sealed]:
         """See :meth:`BlockNetwork.publish`; it has begun when this returns."""
@@ -291,11 +295,19 @@ class NodeBlockNetwork:
         """See :meth:`BlockNetwork.end_serving`; it causes no wake-up of the node's thread."""
         self._tell(lambda node: node.withdraw_objects_deferred(names))
 
-    def fetch(
-        self, name: str, source: str, timeout_s: float, attached: Sequence[str] = ()
-    ) -> asyncio.Future[Sealed | Cause]:
+    def fetch(self, name: str, source: str, timeout_s: float) -> asyncio.Future[Sealed | Cause]:
         """See :meth:`BlockNetwork.fetch`; it has begun when this returns."""
-        return self._fetch([name], source, timeout_s, _Fetched, attached=attached)
+        return self._fetch([name], source, timeout_s, _Fetched)
+
+    def request(
+        self, member: str, action: str, timeout_s: float, attached: Sequence[str] = ()
+    ) -> Awaitable[Sealed | Cause]:
+        return self._proven.send(member, action, timeout_s, attached)
+
+    def _fetch_answer(
+        self, name: str, member: str, timeout_s: float, attached: Sequence[str]
+    ) -> asyncio.Future[Sealed | Cause]:
+        return self._fetch([name], member, timeout_s, _Fetched, attached=attached)
 
     def fetch_together(
         self, names: Sequence[str], source: str, timeout_s: float
@@ -372,6 +384,15 @@ class NodeBlockNetwork:
     def _take_events(self) -> list[NetworkEvent]:
         # Another thread may add to it meanwhile.
         return [self._event(*self._asked.popleft()) for _ in range(len(self._asked))]
+
+    def _answer_session(self, request: str) -> None:
+        loop = self._loop
+        if loop is None:
+            return
+        with suppress(KVError):  # the node has been stopped
+            published = self.publish(request, self._proven.session())
+            published.add_done_callback(_ignore_result)  # begins it
+            loop.call_later(_SESSION_ANSWER_S, self.withdraw, request)
 
     def _event(self, name: str, done: _core.KeptObject | list[int | None] | None) -> NetworkEvent:
         if done is None:
@@ -469,12 +490,19 @@ class NodeBlockNetwork:
         loop = self._loop
         if loop is None:
             return
-        self._asked.extend(asked)
-        if _is_running(loop):
-            self._has_events.set()
-        else:  # the thread of another pool of this process
-            with suppress(RuntimeError):  # the loop is closed
-                loop.call_soon_threadsafe(self._has_events.set)
+        others = [each for each in asked if not is_session_request(each[0])]
+        self._asked.extend(others)
+        work: list[Callable[[], None]] = [self._has_events.set] if others else []
+        if len(others) < len(asked):
+            sessions = (name for name, _ in asked if is_session_request(name))
+            work += (partial(self._answer_session, name) for name in sessions)
+        is_running = _is_running(loop)
+        for each in work:
+            if is_running:
+                each()
+            else:  # the thread of another pool of this process
+                with suppress(RuntimeError):  # the loop is closed
+                    loop.call_soon_threadsafe(each)
 
     async def _refresh(self) -> None:
         pause_s = _LEAST_REFRESH_S
@@ -492,6 +520,10 @@ class NodeBlockNetwork:
             # Members join, and leave, at about the same time.
             changed = self._known != before
             pause_s = _LEAST_REFRESH_S if changed else min(2 * pause_s, MEMBERS_REFRESH_S)
+
+
+def _ignore_result(ended: asyncio.Future[Any]) -> None:
+    _ = ended.cancelled() or ended.exception()
 
 
 def _is_running(loop: asyncio.AbstractEventLoop) -> bool:

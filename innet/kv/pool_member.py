@@ -50,7 +50,7 @@ OpenNetwork = Callable[[int], AbstractAsyncContextManager[BlockNetwork]]
 """Joins a pool, offering that many bytes, in the event loop in which it is called."""
 
 DEFAULT_WEIGHT: Final = 1
-_NONCE_BITS: Final = 64
+_PROCESS_BITS: Final = 64
 _CLOSE_TIMEOUT_S: Final = 10.0
 _STANDING_TIMEOUT_S: Final = 5.0
 """Wait for the first member of a standing pool: all members may be restarting."""
@@ -479,7 +479,7 @@ async def open_worker_network(
         NetworkOptions(
             weight=weight,
             packet_bytes=worker.block_segment_bytes + PACKET_OVERHEAD_BYTES,
-            first_nonce=secrets.randbits(_NONCE_BITS),
+            process=secrets.randbits(_PROCESS_BITS),
             distance=distance,
             neighbours=frozenset(face.peer for face in worker.config.faces),
         ),

@@ -61,9 +61,6 @@ class ReplaceableNetwork:
     def distance(self, member: str) -> int:
         return self._network.distance(member)
 
-    def nonce(self) -> str:
-        return self._network.nonce()
-
     def publish(self, name: str, contents: Contents) -> Awaitable[Sealed]:
         return self._network.publish(name, contents)
 
@@ -84,10 +81,13 @@ class ReplaceableNetwork:
     def end_serving(self, names: Sequence[str]) -> None:
         self._network.end_serving(names)
 
-    def fetch(
-        self, name: str, source: str, timeout_s: float, attached: Sequence[str] = ()
+    def fetch(self, name: str, source: str, timeout_s: float) -> Awaitable[Sealed | Cause]:
+        return self._network.fetch(name, source, timeout_s)
+
+    def request(
+        self, member: str, action: str, timeout_s: float, attached: Sequence[str] = ()
     ) -> Awaitable[Sealed | Cause]:
-        return self._network.fetch(name, source, timeout_s, attached)
+        return self._network.request(member, action, timeout_s, attached)
 
     def fetch_together(
         self, names: Sequence[str], source: str, timeout_s: float

@@ -107,6 +107,11 @@ class Tenant:
         """Key of the tags of its blocks' segments: 64 bytes known only with the secret."""
         return self._derived("tag-hash") + self._derived("tag")
 
+    @cached_property
+    def request_key(self) -> bytes:
+        """Key of the tags of requests between its members: 32 bytes known only with the secret."""
+        return self._derived("request")
+
     def signing_key(self) -> _core.SigningKey:
         """:attr:`key`, as the packet path takes it."""
         return self.key.native()

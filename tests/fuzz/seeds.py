@@ -198,6 +198,18 @@ def attached_roots() -> dict[str, bytes]:
     }
 
 
+def request_guard() -> dict[str, bytes]:
+    """Inputs of the target for requests to homes: the values of Names, without tags."""
+    numbers = f"{1:016x}{2:016x}{3:08x}"
+    return {
+        "drop": name_value(f"/requests/h2/{numbers}/drop/00ff"),
+        "session": name_value(f"/requests/h2/{numbers}/session"),
+        "tag": name_value(f"/requests/h2/{numbers}{4:032x}/pin/1000"),
+        "no-number": name_value("/requests/h2/7/unpin"),
+        "no-text": name_value(f"/requests/h2/{numbers}/seq=3"),
+    }
+
+
 def _to_neighbour(asked: bytes) -> bytes:
     """The Interest with attached roots, which accepts a draft."""
     [(number, value)] = tlv.decode(asked)
@@ -254,6 +266,7 @@ def main() -> None:
         "labels": labels(),
         "public_keys": public_keys(),
         "attached_roots": attached_roots(),
+        "request_guard": request_guard(),
     }.items():
         folder = _CORPUS / target
         folder.mkdir(parents=True, exist_ok=True)

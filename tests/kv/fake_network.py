@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from innet.errors import KVError
 from innet.kv.pool.network import Cause, Contents, KeepOptions, NetworkEvent, Sealed
-from innet.kv.pool.requests import MAX_KEPT_AT_ONCE
+from innet.kv.pool.requests import MAX_KEPT_AT_ONCE, requests_prefix
 from innet.kv.pool_member import PoolMember
 from innet.kv.pool_options import MemberOptions
 from innet.lab.simulation.event_loop import VirtualTimeLoop
@@ -142,9 +142,6 @@ class FakeNetwork:
     def distance(self, member: str) -> int:
         return self._fabric.distances.get(member, 1)
 
-    def nonce(self) -> str:
-        return f"{next(self._nonces):x}"
-
     async def publish(self, name: str, contents: Contents) -> Sealed:
         self._require_open()
         await asyncio.sleep(0)
@@ -178,9 +175,14 @@ class FakeNetwork:
         for name in names:
             self._own.serves.pop(name, None)
 
-    async def fetch(
-        self, name: str, source: str, timeout_s: float, attached: Sequence[str] = ()
+    async def request(
+        self, member: str, action: str, timeout_s: float, attached: Sequence[str] = ()
     ) -> Sealed | Cause:
+        nonce = f"{next(self._nonces):x}"
+        name = f"{requests_prefix(self.tenant, member)}/{self.node}/{nonce}/{action}"
+        return await self.fetch(name, member, timeout_s)
+
+    async def fetch(self, name: str, source: str, timeout_s: float) -> Sealed | Cause:
         if self._own.breaks:
             raise OSError("no memory is left")
         try:

@@ -17,7 +17,7 @@ from innet.kv.names import BlockFamily, BlockKey
 from innet.kv.node_network import NodeBlockNetwork
 from innet.kv.pool import BlockPool, Cause, MemoryTier, Place, PoolSettings, TieredStore
 from innet.kv.pool.network import Contents, KeepOptions, KeptBlock, Sealed
-from innet.kv.pool.requests import DONE, Answer, Keep, PoolRequest
+from innet.kv.pool.requests import DONE, Answer, Keep, name_of_action
 from innet.kv.tenant import Tenant
 from innet.lab.simulation import Simulation
 from innet.lab.simulation.pools import SimulatedPools
@@ -287,9 +287,7 @@ def test_a_block_larger_than_what_a_node_keeps_by_itself_is_kept_by_its_pool() -
 
 def test_what_could_not_be_had_is_answered_and_counted_with_its_cause() -> None:
     async def answer(cluster: Cluster, keep: Keep) -> Answer:
-        network = cluster.networks["h1"]
-        request = PoolRequest(HOME, "h1", network.nonce(), keep)
-        sealed = await network.fetch(request.name, HOME, 2.0)
+        sealed = await cluster.networks["h1"].request(HOME, name_of_action(keep), 2.0)
         assert isinstance(sealed, Sealed)
         return Answer.decode(sealed.contents)
 

@@ -14,7 +14,7 @@ from innet.errors import KVError, SimulationError
 from innet.kv.names import BlockFamily, BlockKey
 from innet.kv.node_network import MEMBERS_REFRESH_S, NodeBlockNetwork
 from innet.kv.pool.network import Cause, Contents, Sealed
-from innet.kv.pool.requests import PoolRequest, Unpin
+from innet.kv.pool.requests import PoolRequest, Unpin, name_of_action
 from innet.kv.tenant import Tenant
 from innet.lab.simulation import Simulation
 from innet.lab.simulation.host import SimulatedHost
@@ -299,17 +299,17 @@ def test_who_asks_for_what_is_expected_waits_until_it_comes_or_will_not(run, ten
 
 def test_a_request_reaches_its_member_and_waits_for_the_answer(run, tenant):
     block = BlockKey.parse(block_name(tenant))
-    request = PoolRequest("h2", "h0", "7", Unpin(block))
 
     async def answer(network: NodeBlockNetwork) -> None:
-        while request.name not in await network.next_events():
-            pass
+        [name] = map(str, await network.next_events())
+        request = PoolRequest.parse(name)
+        assert (request.requester, request.action) == ("h0", Unpin(block))
         await asyncio.sleep(TIMEOUT_S / 10)
-        await network.publish(request.name, np.frombuffer(b"{}", np.uint8))
+        await network.publish(name, np.frombuffer(b"{}", np.uint8))
 
     async def program(networks: Networks) -> None:
         answering = asyncio.create_task(answer(networks["h2"]))
-        answered = await networks["h0"].fetch(request.name, "h2", TIMEOUT_S)
+        answered = await networks["h0"].request("h2", name_of_action(Unpin(block)), TIMEOUT_S)
         assert isinstance(answered, Sealed)
         assert bytes(answered.contents) == b"{}"
         await answering

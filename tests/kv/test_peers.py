@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,14 @@ from innet.errors import KVError
 from innet.kv.names import BlockFamily, BlockKey
 from innet.kv.pool import Cause
 from innet.kv.pool.network import Sealed
-from innet.kv.pool.requests import MAX_KEPT_AT_ONCE, Answer, Keep, PoolRequest, is_request
+from innet.kv.pool.requests import (
+    MAX_KEPT_AT_ONCE,
+    Answer,
+    Keep,
+    PoolRequest,
+    is_request,
+    name_of_action,
+)
 from innet.kv.pool.store import ServedStore
 from innet.lab.simulation import Simulation
 from innet.lab.simulation.pools import SimulatedPools
@@ -135,13 +141,11 @@ def test_a_block_that_does_not_come_in_time_makes_no_other_late(
 ) -> None:
     fetch = FakeNetwork.fetch
 
-    async def stuck(
-        self: FakeNetwork, name: str, source: str, timeout_s: float, attached: Sequence[str] = ()
-    ) -> Sealed | Cause:
+    async def stuck(self: FakeNetwork, name: str, source: str, timeout_s: float) -> Sealed | Cause:
         if name == key(1).name:
             await asyncio.sleep(timeout_s)
             return Cause.LATE
-        return await fetch(self, name, source, timeout_s, attached)
+        return await fetch(self, name, source, timeout_s)
 
     monkeypatch.setattr(FakeNetwork, "fetch", stuck)
 
@@ -199,9 +203,9 @@ def test_the_longest_request_and_its_answer_fit_into_packets(mtu: int, most: int
             ):
                 assert asking.most_kept_at_once == most
                 keep = Keep(tuple(blocks[:most]), asker)
-                name = PoolRequest(member, asker, "f" * 16, keep).name
-                fetching = asyncio.ensure_future(asking.fetch(name, member, 1.0))
-                assert name in await asked.next_events()
+                fetching = asyncio.ensure_future(asking.request(member, name_of_action(keep), 1.0))
+                [name] = map(str, await asked.next_events())
+                assert PoolRequest.parse(name).action == keep
                 await asked.publish(name, Answer(False, "failed").encoded())
                 assert isinstance(await fetching, Sealed)
 

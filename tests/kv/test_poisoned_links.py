@@ -94,7 +94,7 @@ async def pools(tamper: dict[tuple[str, str], Tamper]) -> AsyncIterator[Mapping[
     with Cluster(load_topology("star:3"), tamper=tamper) as cluster:
         cluster.nodes["s0"].install_job(TENANT.prefix, 1, None, [TENANT.public_key.native()])
         async with AsyncExitStack() as stack:
-            made = {}
+            made: dict[str, BlockPool] = {}
             for name in (HOME, ASKER, OTHER):
                 node = cluster.nodes[name]
                 host = LoopHost(node, AskedObjects(node))
@@ -105,7 +105,7 @@ async def pools(tamper: dict[tuple[str, str], Tamper]) -> AsyncIterator[Mapping[
                     TENANT,
                     ask_members,
                     NetworkOptions(
-                        weight=1, packet_bytes=1400, first_nonce=0, distance=lambda _: 1
+                        weight=1, packet_bytes=1400, process=len(made), distance=lambda _: 1
                     ),
                 )
                 await network.start()

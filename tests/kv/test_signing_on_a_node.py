@@ -44,7 +44,7 @@ async def network() -> AsyncIterator[NodeBlockNetwork]:
         host,
         TENANT,
         members,
-        NetworkOptions(packet_bytes=1400, first_nonce=0, distance=lambda _: 1),
+        NetworkOptions(packet_bytes=1400, process=0, distance=lambda _: 1),
     )
     try:
         await made.start()

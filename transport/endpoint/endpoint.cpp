@@ -327,8 +327,12 @@ void Endpoint::submit(OperationId id, OperationSpec spec, TimePoint now) {
 void Endpoint::register_objects(const wire::Name& prefix, std::string label, MissingObject missing,
                                 std::shared_ptr<security::SegmentTagger> tagger,
                                 std::shared_ptr<security::Signer> root_signer) {
-    state_->objects.register_prefix(
-        prefix, {std::move(label), missing, std::move(tagger), std::move(root_signer)});
+    register_objects(prefix,
+                     {std::move(label), missing, std::move(tagger), std::move(root_signer)});
+}
+
+void Endpoint::register_objects(const wire::Name& prefix, ObjectPrefix options) {
+    state_->objects.register_prefix(prefix, std::move(options));
 }
 
 void Endpoint::unregister_objects(const wire::Name& prefix) {

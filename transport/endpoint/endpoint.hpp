@@ -164,6 +164,7 @@ class Endpoint final : public Application {
                           MissingObject missing = MissingObject::kWait,
                           std::shared_ptr<security::SegmentTagger> tagger = nullptr,
                           std::shared_ptr<security::Signer> root_signer = nullptr);
+    void register_objects(const wire::Name& prefix, ObjectPrefix options);
     /// Drops the prefix and its objects.
     void unregister_objects(const wire::Name& prefix);
     /// Starts publishing an object. It is cut and hashed in slices by `on_timer`, between packets;

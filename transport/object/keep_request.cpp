@@ -98,7 +98,7 @@ std::optional<KeepRequest> KeepRequest::parse(wire::NameView name, const wire::N
     const auto [requester, nonce, verb, digest, layout, layers, hash, depth, source] =
         first_of(parts);
     if (verb != "keep" || !is_node(requester) || !is_node(source) ||
-        !consists_of(nonce, is_hexadecimal, 1, 64) ||
+        !consists_of(nonce, is_hexadecimal, 1, 128) ||
         !consists_of(digest, is_hexadecimal, 2, 128) || !consists_of(layout, is_in_layout, 1, 64)) {
         return std::nullopt;
     }

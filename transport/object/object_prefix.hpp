@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "transport/object/request_guard.hpp"
 #include "transport/security/keyring.hpp"
 #include "transport/security/segment_tagger.hpp"
 
@@ -29,6 +30,9 @@ struct ObjectPrefix {
     std::shared_ptr<security::SegmentTagger> tagger = nullptr;
     /// Signs drafts of the prefix; null: the prefix has no drafts.
     std::shared_ptr<security::Signer> root_signer = nullptr;
+    /// Missing objects are requests: those that it does not admit are refused, and the others
+    /// executed once. Null: all are awaited.
+    std::shared_ptr<RequestGuard> guard = nullptr;
 };
 
 }  // namespace innet

@@ -364,19 +364,25 @@ std::optional<Production> ObjectPublisher::produce(const ObjectInterest& interes
     }
     // An Interest for the root starts a fetch; one with a digest names an object that is gone.
     const bool begins = is_root(*packet) && packet->digest.empty();
-    return begins ? pending(*prefix) : Production{};
+    if (!begins) return Production{};
+    if (prefix->guard && !prefix->guard->admits(object, interest.now)) {
+        return Production{Production::Kind::kAbsent, {}, {}};
+    }
+    return pending(*prefix);
 }
 
 bool ObjectPublisher::await(const ObjectInterest& interest) {
-    if (prefixes_.longest_of(interest.name) == nullptr) return false;
+    const ObjectPrefix* prefix = prefixes_.longest_of(interest.name);
+    if (prefix == nullptr) return false;
     const auto packet = SegmentName::parse_full(interest.name);
     if (!packet) return true;
     const wire::NameView object = object_of(*packet);
     const bool is_first = awaited_.wait(object, interest.name, interest.now, interest.until);
     if (is_root(*packet) && !interest.accepts_draft) awaited_.want_signature(object);
-    const bool is_taken = is_first && request_handler_ != nullptr &&
+    if (!is_first || (prefix->guard && !prefix->guard->begins(object))) return true;
+    const bool is_taken = request_handler_ != nullptr &&
                           request_handler_->handle_request(object, interest.attached_roots);
-    if (is_first && !is_taken) requested_.add_awaited(object);
+    if (!is_taken) requested_.add_awaited(object);
     return true;
 }
 

@@ -24,7 +24,7 @@ import numpy as np
 from innet.errors import KVError, PlanError
 from innet.kv.pool.network import BlockNetwork, Cause
 from innet.kv.pool.peers import Members
-from innet.kv.pool.requests import summary_request_name
+from innet.kv.pool.requests import summary_action
 from innet.kv.pool.summary import NO_VERSION, SUMMARY_S, Numbers, Version, hash_of, read_answer
 from innet.kv.pool.waiting import gather, now_s
 
@@ -112,13 +112,9 @@ class HolderDirectory:
 
     async def _ask(self, member: str) -> Numbers | None:
         """A member's summary; ``None``: it sent no valid answer."""
-        network = self._network
         known = self._versions[member]
-        name = summary_request_name(
-            network.tenant, member, network.node, network.nonce(), known.number
-        )
         # Not recorded as a failure: a large summary may be late where blocks are not.
-        answer = await network.fetch(name, member, SUMMARY_S)
+        answer = await self._network.request(member, summary_action(known.number), SUMMARY_S)
         if isinstance(answer, Cause):
             return None
         try:

@@ -143,9 +143,6 @@ class BlockNetwork(Protocol):
     def distance(self, member: str) -> int:
         """The cost of the route to another member: less is nearer."""
 
-    def nonce(self) -> str:
-        """A hexadecimal number for a request, which no process of this node has used before."""
-
     def publish(self, name: str, contents: Contents) -> Awaitable[Sealed]:
         """Sign a block and serve it; the result is the block as signed.
 
@@ -187,19 +184,32 @@ class BlockNetwork(Protocol):
     def end_serving(self, names: Sequence[str]) -> None:
         """Stop serving published objects that nobody waits for."""
 
-    def fetch(
-        self, name: str, source: str, timeout_s: float, attached: Sequence[str] = ()
-    ) -> Awaitable[Sealed | Cause]:
-        """Fetch an object from the node ``source``, or from a cache on the path.
+    def fetch(self, name: str, source: str, timeout_s: float) -> Awaitable[Sealed | Cause]:
+        """Fetch a block from the node ``source``, or from a cache on the path.
 
         Args:
-            name: of a block or of a request.
+            name: of a block.
             source: a node.
             timeout_s: until the fetch ends.
-            attached: blocks that this node publishes, whose roots may go with a request.
 
         Returns:
             The block, or why it did not arrive.
+        """
+
+    def request(
+        self, member: str, action: str, timeout_s: float, attached: Sequence[str] = ()
+    ) -> Awaitable[Sealed | Cause]:
+        """Let ``member`` execute a request, once, and fetch the answer.
+
+        Args:
+            member: a node of the pool.
+            action: the end of the request's name, from the verb on
+                (:mod:`innet.kv.pool.requests`).
+            timeout_s: until the request ends.
+            attached: blocks that this node publishes, whose roots may go with it.
+
+        Returns:
+            The answer, or why it did not arrive.
         """
 
     def fetch_together(

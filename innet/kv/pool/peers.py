@@ -12,7 +12,7 @@ from typing import Final, TypeAlias, TypeVar
 from innet.errors import KVError
 from innet.kv.names import BlockKey
 from innet.kv.pool.network import BlockNetwork, Cause, Sealed
-from innet.kv.pool.requests import Action, Answer, Keep, request_name
+from innet.kv.pool.requests import Action, Answer, Keep, name_of_action
 from innet.kv.pool.waiting import GivenUp, gather, now_s
 from innet.kv.pool.window import BLOCKS_OF_REQUEST
 
@@ -356,14 +356,11 @@ class PeerClient:
             batch.end(answer)
 
     async def _answer(self, member: str, action: Action) -> Answer | Cause:
-        own = self._network.node
-        name = request_name(member, own, self._network.nonce(), action)
         attached: list[str] = []
-        if isinstance(action, Keep) and action.source == own:
+        if isinstance(action, Keep) and action.source == self._network.node:
             attached = [block.name for block, _ in action.blocks]
-        answer = await self._recorded(
-            member, self._network.fetch(name, member, self._timeout_s, attached)
-        )
+        sent = self._network.request(member, name_of_action(action), self._timeout_s, attached)
+        answer = await self._recorded(member, sent)
         return answer if isinstance(answer, Cause) else Answer.decode(answer.contents)
 
 

@@ -18,7 +18,8 @@ block:
 says which blocks the member has in memory, or what has changed since the version that the requester
 has (:mod:`innet.kv.pool.summary`).
 
-A nonce is never used twice, so that no cache on the path has an earlier answer.
+A nonce is never used twice, so that no cache on the path has an earlier answer. It proves that a
+member sent the request (:mod:`innet.kv.request_proofs`), which a home's network has verified.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ MAX_KEPT_AT_ONCE: Final = 16
 
 _SUMMARY: Final = "summary"
 _NODE = re.compile(NAME_PATTERN)
-_NONCE = re.compile(r"[0-9a-f]{1,64}")
+_NONCE = re.compile(r"[0-9a-f]{1,128}")
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
 _HEAD_COMPONENTS = 8
 _BLOCK_COMPONENTS = 4
@@ -150,7 +151,8 @@ class PoolRequest:
     @property
     def name(self) -> str:
         """The name of the member's answer."""
-        return request_name(self.member, self.requester, self.nonce, self.action)
+        prefix = requests_prefix(self.block.family.tenant, self.member)
+        return f"{prefix}/{self.requester}/{self.nonce}/{name_of_action(self.action)}"
 
     @classmethod
     def parse(cls, name: str) -> PoolRequest:
@@ -169,23 +171,12 @@ class PoolRequest:
         return cls(member, requester, nonce, _action(verb, block, rest[_BLOCK_COMPONENTS:]))
 
 
-def request_name(member: str, requester: str, nonce: str, action: Action) -> str:
-    """The name of a request whose parts are valid, which :class:`PoolRequest` verifies."""
+def name_of_action(action: Action) -> str:
+    """The end of a request's name, from the verb on."""
     verb, block, arguments = _parts_of(action)
     family = block.family
-    return "/".join(
-        (
-            requests_prefix(family.tenant, member),
-            requester,
-            nonce,
-            verb,
-            family.model_digest,
-            family.layout,
-            family.layers,
-            block.block_hash.hex(),
-            *map(str, arguments),
-        )
-    )
+    parts = (verb, family.model_digest, family.layout, family.layers, block.block_hash.hex())
+    return "/".join((*parts, *map(str, arguments)))
 
 
 def is_request(name: str) -> bool:
@@ -197,15 +188,16 @@ def is_request(name: str) -> bool:
     return name.split("/")[3:4] == [REQUEST_COMPONENT]
 
 
-def summary_request_name(tenant: str, member: str, requester: str, nonce: str, version: int) -> str:
-    """The name of a request for a member's summary, by one that has a version of it (0: none)."""
-    return f"{requests_prefix(tenant, member)}/{requester}/{nonce}/{_SUMMARY}/{version}"
+def summary_action(version: int) -> str:
+    """The end of the name of a request for a member's summary, by one that has a version of it (0:
+    none)."""
+    return f"{_SUMMARY}/{version}"
 
 
 def summary_version(name: str) -> int | None:
     """The version that the requester of a summary has; ``None``: the request is another one.
 
-    >>> summary_version(summary_request_name("a1b2", "h1", "h0", "7", 5))
+    >>> summary_version(f"{requests_prefix('a1b2', 'h1')}/h0/7/{summary_action(5)}")
     5
     """
     match name.split("/")[_HEAD_COMPONENTS - 1 :]:

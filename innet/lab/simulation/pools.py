@@ -88,7 +88,7 @@ class SimulatedPools:
             NetworkOptions(
                 weight=weight,
                 packet_bytes=self._sim.packet_bytes,
-                first_nonce=self._sim.network.number("kv nonce", host, number),
+                process=self._sim.network.number("kv process", host, number),
                 distance=cache(lambda member: self._routes.distance(host, member)),
                 neighbours=frozenset(self._sim.topology.links_of[host]),
             ),
