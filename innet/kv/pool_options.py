@@ -80,7 +80,9 @@ class PoolOptions(TypedDict, total=False):
     window: int
     """Blocks of 1 MiB or more in flight, and more of smaller ones; default 8."""
     timeout_s: float
-    """A block that has not arrived after this time is a miss; default 5."""
+    """A block that has not arrived after this time, from the start of its fetch, is a miss; default
+    5. Blocks of a call start one after the other as the window has room; a timeout or deadline that
+    a call is given is for all of its blocks together."""
     puts: Literal["at-once", "when-asked"]
     """When a block moves to its homes: when it is put (the default), or when somebody requests it;
     until then only this process has it."""

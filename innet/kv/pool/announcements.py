@@ -19,7 +19,7 @@ from innet.kv.pool.home import Home
 from innet.kv.pool.network import Cause, Contents
 from innet.kv.pool.pool_node import PoolNode
 from innet.kv.pool.transfers import BlockTransfers, Found, NewBlock
-from innet.kv.pool.waiting import count_to_gap, gather, now_s
+from innet.kv.pool.waiting import TimeLimit, count_to_gap, gather, now_s
 
 DEFAULT_LEASE_S: Final = 60.0
 _PAUSE_S: Final = 0.02
@@ -151,7 +151,7 @@ class Announcements:
         key = announcement_key(self._node.network.tenant, request)
         end_s = now_s() + (self._node.settings.timeout_s if timeout_s is None else timeout_s)
         while True:
-            found = await self._transfers.load(key, max(0.0, end_s - now_s()))
+            found = await self._transfers.load(key, TimeLimit(end_s))
             if isinstance(found, Found):
                 return Announcement.decode(found.block.contents)
             left_s = end_s - now_s()
@@ -173,10 +173,11 @@ class Announcements:
 
         async def absence(announced_key: tuple[str, BlockKey]) -> Cause | None:
             request, key = announced_key
-            announcement, left_s = announced[request], max(0.0, end_s - now_s())
+            announcement = announced[request]
             if announcement is None:
-                return await self._transfers.absence(key, self._node.settings.timeout_s)
-            where = await self._transfers.await_announced(key, announcement.producer, left_s)
+                limit = TimeLimit(block_s=self._node.settings.timeout_s)
+                return await self._transfers.absence(key, limit)
+            where = await self._transfers.await_announced(key, announcement.producer, end_s)
             return where if isinstance(where, Cause) else None
 
         count, gap = await count_to_gap(keys, absence, self._node.settings.window)

@@ -26,7 +26,7 @@ from innet.kv.pool.store import Tier
 from innet.kv.pool.tiered_store import TieredStore
 from innet.kv.pool.tiers import MemoryTier
 from innet.kv.pool.transfers import BlockTransfers, Found, NewBlock
-from innet.kv.pool.waiting import count_to_gap, gather, now_s, wait_to_end
+from innet.kv.pool.waiting import TimeLimit, count_to_gap, gather, now_s, wait_to_end
 from innet.kv.pool.window import BLOCKS_OF_REQUEST
 from innet.node.messages import tenant_prefix
 
@@ -216,7 +216,8 @@ class BlockPool:
         Args:
             key: of the block.
             into: receives its bytes; by default they are shared with the pool, and read-only.
-            timeout_s: from the call to its end; by default that of the settings.
+            timeout_s: from the call to its end; by default the block has the settings' time, from
+                the start of its fetch, for which it waits while the window is full.
             producer: a node that has announced the block: it is awaited there, until it is put or
                 withdrawn, and fetched from there.
 
@@ -240,17 +241,18 @@ class BlockPool:
         """A block and where it was found, or ``None`` and why it was not; else as :meth:`get`."""
         self._check([key])
         began_s = now_s()
-        time_s = self._timeout(timeout_s)
+        limit = self._limit(timeout_s)
         if producer:
-            found = await self._transfers.load_announced(key, producer, time_s)
+            end_s = limit.end_of_block_s()
+            found = await self._transfers.load_announced(key, producer, end_s)
         else:
-            found = await self._transfers.load(key, time_s)
+            found = await self._transfers.load(key, limit)
         return self._counted(found, began_s)
 
     async def get_many(
         self, keys: Sequence[BlockKey], *, timeout_s: float | None = None
     ) -> list[Contents | None]:
-        """:meth:`get` for several blocks."""
+        """:meth:`get` for several blocks, with one ``timeout_s`` for all together."""
         began_s = now_s()
         found: list[Contents | None] = [None] * len(keys)
 
@@ -276,15 +278,17 @@ class BlockPool:
         return self._home.has(key.name)
 
     async def exists(self, key: BlockKey, *, timeout_s: float | None = None) -> bool:
-        """Whether a block is here, at a home, or in a cache on the path there."""
-        absence = await self._absence(key, timeout_s)
+        """Whether a block is here, at a home, or in a cache on the path there; ``timeout_s`` as of
+        :meth:`get`."""
+        self._check([key])
+        absence = await self._transfers.absence(key, self._limit(timeout_s))
         self._counts.count_lookup(int(absence is None), absence, 1)
         return absence is None
 
     async def exists_many(
         self, keys: Sequence[BlockKey], *, timeout_s: float | None = None
     ) -> list[bool]:
-        """:meth:`exists` for several blocks."""
+        """:meth:`exists` for several blocks, with one ``timeout_s`` for all together."""
         return await gather([self.exists(key, timeout_s=timeout_s) for key in keys])
 
     async def count_prefix(
@@ -294,13 +298,11 @@ class BlockPool:
 
         Args:
             keys: of a prompt's blocks, in order.
-            timeout_s: for all together; a block that is not found by then does not exist.
+            timeout_s: for all together, by default each block has the settings' time; a block that
+                is not found by then does not exist.
         """
-        end_s = now_s() + self._timeout(timeout_s)
-
-        async def absence(key: BlockKey) -> Cause | None:
-            return await self._absence(key, max(0.0, end_s - now_s()))
-
+        self._check(keys)
+        absence = partial(self._transfers.absence, limit=self._limit(timeout_s))
         count, gap = await count_to_gap(keys, absence, self._settings.window)
         self._counts.count_lookup(count, gap, len(keys))
         return count
@@ -317,7 +319,8 @@ class BlockPool:
         Args:
             keys: of the blocks.
             nodes: members that are to keep them beside their homes; by default this node.
-            timeout_s: of what this node loads; by default that of the settings.
+            timeout_s: of what this node loads, all together; by default each block has the
+                settings' time.
 
         Raises:
             KVError: ``nodes`` is a single string, or the pool is closed.
@@ -407,7 +410,7 @@ class BlockPool:
     ) -> None:
         """Pass the result of each load to ``take`` when it is there, with its place in ``keys``."""
         self._check(keys)
-        end_s = now_s() + self._timeout(timeout_s)
+        limit = self._limit(timeout_s)
         self._home.drain_kept()
         far = list[int]()
         near = list[int]()
@@ -418,13 +421,12 @@ class BlockPool:
         left = iter(range(0, len(far), size))
 
         async def load_near(place: int) -> None:
-            take(place, await self._transfers.load(keys[place], max(0.0, end_s - now_s())))
+            take(place, await self._transfers.load(keys[place], limit))
 
         async def load_far() -> None:
             for start in left:
                 places = far[start : start + size]
-                left_s = max(0.0, end_s - now_s())
-                loads = await self._transfers.load_together([keys[at] for at in places], left_s)
+                loads = await self._transfers.load_together([keys[at] for at in places], limit)
                 for place, load in zip(places, loads, strict=True):
                     take(place, load)
 
@@ -507,16 +509,13 @@ class BlockPool:
 
         return await gather([one(key) for key in keys])
 
-    async def _absence(self, key: BlockKey, timeout_s: float | None) -> Cause | None:
-        self._check([key])
-        return await self._transfers.absence(key, self._timeout(timeout_s))
-
-    def _timeout(self, timeout_s: float | None) -> float:
+    def _limit(self, timeout_s: float | None) -> TimeLimit:
+        """Of a call: its timeout, or by default that of the settings for each block."""
         if timeout_s is None:
-            return self._settings.timeout_s
+            return TimeLimit(block_s=self._settings.timeout_s)
         if not 0 <= timeout_s < math.inf:
             raise KVError(f"a timeout is a number of seconds from 0 on, not {timeout_s}")
-        return timeout_s
+        return TimeLimit(now_s() + timeout_s)
 
     def _require_open(self) -> None:
         if self._serving is None:

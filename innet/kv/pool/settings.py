@@ -18,7 +18,8 @@ class PoolSettings:
         window: blocks of 1 MiB or more in flight at this node: its own loads and puts. Of smaller
             ones as many as have as many MiB, at most four times as many blocks. As much more is
             fetched by the node as their home; the pool fetches ``window`` blocks, whatever size.
-        timeout_s: default of a ``get`` or ``exists``, from its call to its end.
+        timeout_s: of each block that a ``get`` or ``exists`` without a timeout of its own looks
+            for, from the start of its fetch. Blocks that wait for the window have not started.
         put_timeout_s: of a ``put``, ``pin``, ``unpin`` or ``evict`` at a home.
         leave_out_s: limit of the pause in which a home that keeps failing counts as absent; after
             its first silence it is asked again at once.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, TypeAlias
 
 from innet.kv.names import BlockKey
@@ -15,7 +16,7 @@ from innet.kv.pool.requests import Note
 from innet.kv.pool.served import Publication
 from innet.kv.pool.statistics import Place
 from innet.kv.pool.store import Tier
-from innet.kv.pool.waiting import SingleFlight, gather, now_s
+from innet.kv.pool.waiting import SingleFlight, TimeLimit, gather, now_s
 from innet.kv.pool.window import BLOCKS_OF_REQUEST
 
 _LOCAL: Final = {
@@ -76,32 +77,30 @@ class BlockTransfers:
         name = key.name
         return not (self._home.has_now(name) or name in self._node.store.index)
 
-    async def load(self, key: BlockKey, timeout_s: float) -> Found | Cause:
-        """A block, or why it was not found, within ``timeout_s``."""
+    async def load(self, key: BlockKey, limit: TimeLimit) -> Found | Cause:
+        """A block, or why it was not found in time."""
         name = key.name
-        end_s = now_s() + timeout_s
         try:
             if self._home.has(name) or name in self._node.store.index:
-                async with asyncio.timeout_at(end_s):
+                async with limit.begun().wait():
                     found = await self._load_here(name) or await self._load_deferred(name)
                 if found is not None:
                     return found
             while name in self._fetches:
                 self._node.counts.shared += 1
-                async with asyncio.timeout_at(end_s):
-                    fetched = await self._fetches.run(name, lambda: self._fetch_one(key, end_s))
+                async with limit.wait():
+                    fetched = await self._fetches.run(name, partial(self._fetch_one, key, limit))
                 if isinstance(fetched, Sealed):
                     return Found(fetched, Place.NETWORK)
-                # The other load may have had less time than this one.
-            return (await self.load_together([key], max(0.0, end_s - now_s())))[0]
+                limit = limit.begun()  # the other load may have had less time than this one
+            return (await self.load_together([key], limit))[0]
         except TimeoutError:
             return Cause.LATE
 
     async def load_together(
-        self, keys: Sequence[BlockKey], timeout_s: float
+        self, keys: Sequence[BlockKey], limit: TimeLimit
     ) -> list[Found | Cause]:
         """:meth:`load` for blocks that are far: at most as many as the window has places."""
-        end_s = now_s() + timeout_s
         names = [key.name for key in keys]
         own = {
             name: key for name, key in zip(names, keys, strict=True) if self._fetches.begin(name)
@@ -109,7 +108,7 @@ class BlockTransfers:
         ends: dict[str, Sealed | Cause] = {}
         try:
             if own:
-                ends = await self._fetch(own, end_s)
+                ends = await self._fetch(own, limit)
         finally:
             for name in own:
                 self._fetches.end(name, ends.get(name))
@@ -117,20 +116,19 @@ class BlockTransfers:
         for name, key in zip(names, keys, strict=True):
             end = ends.get(name)
             if end is None:  # another load fetches it
-                found.append(await self.load(key, max(0.0, end_s - now_s())))
+                found.append(await self.load(key, limit))
             else:
                 found.append(Found(end, Place.NETWORK) if isinstance(end, Sealed) else end)
         return found
 
-    async def _fetch_one(self, key: BlockKey, end_s: float) -> Sealed | Cause:
-        return (await self._fetch({key.name: key}, end_s))[key.name]
+    async def _fetch_one(self, key: BlockKey, limit: TimeLimit) -> Sealed | Cause:
+        return (await self._fetch({key.name: key}, limit))[key.name]
 
-    async def load_announced(self, key: BlockKey, producer: str, timeout_s: float) -> Found | Cause:
+    async def load_announced(self, key: BlockKey, producer: str, end_s: float) -> Found | Cause:
         """A block that ``producer`` has announced, awaited there; a home may have it as well."""
-        end_s = now_s() + timeout_s
         found: Found | Cause = Cause.LATE
         for _ in range(_REFUSALS):
-            where = await self.await_announced(key, producer, max(0.0, end_s - now_s()))
+            where = await self.await_announced(key, producer, end_s)
             if isinstance(where, Cause):
                 return where
             left_s = max(0.0, end_s - now_s())
@@ -139,17 +137,13 @@ class BlockTransfers:
                 if isinstance(fetched, Sealed):
                     await self._keep_fetched([key.name], [fetched])
                     return Found(fetched, Place.PRODUCER)
-                left_s = max(0.0, end_s - now_s())
-            found = await self.load(key, left_s)
+            found = await self.load(key, TimeLimit(end_s))
             if isinstance(found, Found):
                 break
         return found
 
-    async def await_announced(
-        self, key: BlockKey, producer: str, timeout_s: float
-    ) -> Place | Cause:
+    async def await_announced(self, key: BlockKey, producer: str, end_s: float) -> Place | Cause:
         """Wait until a block is at the node that announced it, or elsewhere; return which."""
-        end_s = now_s() + timeout_s
         refusals = 0
         while True:
             absence: Cause | None = Cause.ABSENT
@@ -159,7 +153,7 @@ class BlockTransfers:
                 absence = await self._node.network.probe(key.name, producer, slice_s)
                 if absence is None:
                     return Place.PRODUCER
-            elsewhere = await self.absence(key, max(0.0, end_s - now_s()))
+            elsewhere = await self.absence(key, TimeLimit(end_s))
             if elsewhere is None:
                 return Place.NETWORK
             refusals = 0 if absence is Cause.LATE else refusals + 1
@@ -168,15 +162,19 @@ class BlockTransfers:
             if end_s - now_s() < _LEAST_S:
                 return Cause.LATE
 
-    async def absence(self, key: BlockKey, timeout_s: float) -> Cause | None:
+    async def absence(self, key: BlockKey, limit: TimeLimit) -> Cause | None:
         """Why a block is neither here nor at a home; ``None`` if it is."""
         name = key.name
         if self._home.has(name):
             return None
-        end_s = now_s() + timeout_s
         cause: Cause | None = None
         try:
-            async with asyncio.timeout_at(end_s), self._node.window:
+            await self._node.window.enter(limit.end_s)
+        except TimeoutError:
+            return Cause.LATE
+        try:
+            end_s = limit.end_of_block_s()
+            async with asyncio.timeout_at(end_s):
                 if name in self._node.store.index and await self._home.fetch_deferred(name):
                     return None
                 for home, time_s in _turns(self._asked(key), end_s):
@@ -186,6 +184,8 @@ class BlockTransfers:
                     cause = cause or absence
         except TimeoutError:
             return cause or Cause.LATE
+        finally:
+            self._node.window.leave()
         return cause or self._no_answer(key)
 
     async def _load_here(self, name: str) -> Found | None:
@@ -206,16 +206,19 @@ class BlockTransfers:
         block = self._node.store.lingering(name) if found is None else found.block
         return None if block is None else Found(block, Place.PRODUCER)
 
-    async def _fetch(self, keys: Mapping[str, BlockKey], end_s: float) -> dict[str, Sealed | Cause]:
+    async def _fetch(
+        self, keys: Mapping[str, BlockKey], limit: TimeLimit
+    ) -> dict[str, Sealed | Cause]:
         """Blocks of other members by their names, all at once."""
         window = self._node.window
         count = window.places(window.size_of(key.family for key in keys.values()), len(keys))
         if not window.try_enter(count):
             try:
-                await window.enter(end_s, count)
+                await window.enter(limit.end_s, count)
             except TimeoutError:  # loads that share a fetch may have more time
                 return dict.fromkeys(keys, Cause.LATE)
         try:
+            end_s = limit.end_of_block_s()
             asked = {name: self._asked(key) for name, key in keys.items()}
             ends = await self._fetch_nearest(asked, end_s)
             window.on_seen(

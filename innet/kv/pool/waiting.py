@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
+from dataclasses import dataclass
 from enum import Enum, auto
 from itertools import islice
 from typing import Any, Generic, TypeVar
@@ -132,6 +134,32 @@ class Deadline:
     def left_s(self) -> float | None:
         """Seconds until then."""
         return None if self._end_s is None else max(0.0, self._end_s - now_s())
+
+
+@dataclass(frozen=True, slots=True)
+class TimeLimit:
+    """How long loads of blocks may take, by the event loop's clock.
+
+    Attributes:
+        end_s: when a call ends, with all of its blocks.
+        block_s: time of each block from the start of its fetch, after which the pool's window had
+            room for it.
+    """
+
+    end_s: float = math.inf
+    block_s: float = math.inf
+
+    def end_of_block_s(self) -> float:
+        """When a block has to be here whose fetch starts now."""
+        return min(self.end_s, now_s() + self.block_s)
+
+    def begun(self) -> TimeLimit:
+        """The limit of a block whose time starts now."""
+        return TimeLimit(self.end_of_block_s())
+
+    def wait(self) -> asyncio.Timeout:
+        """Raises TimeoutError at the end of the call."""
+        return asyncio.timeout_at(None if self.end_s == math.inf else self.end_s)
 
 
 class GivenUp(Enum):
