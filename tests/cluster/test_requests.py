@@ -76,6 +76,55 @@ async def test_a_handler_is_cancelled_when_its_client_hangs_up(tmp_path: Path) -
         asking.close()
 
 
+async def test_part_of_a_line_is_no_request(tmp_path: Path) -> None:
+    served: list[str] = []
+
+    async def serve(request: ControlRequest, _connection: ClientConnection) -> None:
+        served.append(request.method)
+
+    async with server(tmp_path / "s", serve):
+        for sent in (b'{"method": "part"}', b'{"method": "whole"}\n{"method": "part"}'):
+            reader, writer = await asyncio.open_unix_connection(tmp_path / "s")
+            writer.write(sent)
+            writer.write_eof()
+            await reader.read()
+            writer.close()
+    assert served == ["whole"]
+
+
+async def test_part_of_a_line_behind_a_request_is_its_clients_end(tmp_path: Path) -> None:
+    cancelled = asyncio.Event()
+
+    async def wait(_request: ControlRequest, connection: ClientConnection) -> None:
+        try:
+            await connection.next_request()
+        finally:
+            cancelled.set()
+
+    async with server(tmp_path / "s", wait):
+        reader, writer = await asyncio.open_unix_connection(tmp_path / "s")
+        writer.write(b'{"method": "wait"}\nx')
+        writer.write_eof()
+        reply = await reader.read()
+        writer.close()
+    assert cancelled.is_set()
+    assert b"ended before 'wait' did" in reply
+
+
+async def test_a_request_that_is_too_long_ends_its_connection(tmp_path: Path) -> None:
+    async def serve(request: ControlRequest, _connection: ClientConnection) -> int:
+        return len(request.params["text"])
+
+    async with RequestServer(tmp_path / "s", serve, who="the session", max_bytes=1000):
+        asking = client(tmp_path / "s")
+        assert await asking.request("count", {"text": "x" * 500}) == 500
+        asking.close()
+        reader, writer = await asyncio.open_unix_connection(tmp_path / "s")
+        writer.write(b"x" * 3000)
+        assert await reader.read() == b""
+        writer.close()
+
+
 async def test_a_handler_is_cancelled_when_its_client_is_killed_with_output_unread(
     tmp_path: Path,
 ) -> None:

@@ -443,7 +443,8 @@ class Network:
     def forget_process(self, process: SupervisedProcess) -> None:
         """Remove the record of a process."""
         record = self._entered_record()
-        record.processes = tuple(p for p in record.processes if p.identity != process.identity)
+        gone = process.machine, process.identity
+        record.processes = tuple(p for p in record.processes if (p.machine, p.identity) != gone)
         self._save(record)
 
     def _register(self, process: SupervisedProcess) -> None:

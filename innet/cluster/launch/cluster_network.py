@@ -367,7 +367,7 @@ class ClusterNetwork(Network):
     # Machines that come and go
 
     def _on_joined(self, joined: JoinedMachine) -> None:
-        machine = RemoteMachine(joined.name, self.run_dir, self.processes)
+        machine = RemoteMachine(joined.name, joined.address, self.run_dir, self.processes)
         self._machines[joined.name] = machine
         self._run(self._join(machine, joined))
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
-from typing import TypeVar
+from ipaddress import ip_address, ip_network
+from typing import Final, TypeVar
 
 from innet.cluster.emulation.local_fabric import family_of
 from innet.cluster.emulation.machine_fabric import (
@@ -17,7 +18,7 @@ from innet.cluster.emulation.machine_fabric import (
     links_between_machines,
     with_discovered_mtus,
 )
-from innet.cluster.machines.addresses import Address
+from innet.cluster.machines.addresses import Address, address_towards, is_of_this_machine
 from innet.cluster.machines.commands import (
     ConfigureRequest,
     ConnectRequest,
@@ -28,6 +29,9 @@ from innet.cluster.machines.remote import RemoteMachine
 from innet.errors import EmulationError
 from innet.topology import Topology
 from innet.topology.model import LAUNCHER_MACHINE
+
+_ANY_PORT: Final = 9
+"""Nothing is sent there."""
 
 _Result = TypeVar("_Result")
 
@@ -60,8 +64,8 @@ class MachineLinks:
         Raises:
             EmulationError: that is not possible, or a machine was lost meanwhile.
         """
-        replies = await _all(map(self.open, machines))
-        fabric = self._opened_here(replies)
+        await _all(map(self.open, machines))
+        fabric = self._opened_here(machines)
         try:
             await self._connect_all(fabric, machines)
             for machine in machines:
@@ -86,8 +90,12 @@ class MachineLinks:
         await asyncio.gather(*(self._lead(other, name) for other in neighbours))
         await self._configure(machine)
 
-    async def open(self, machine: RemoteMachine) -> OpenReply:
-        """Let a machine open its links."""
+    async def open(self, machine: RemoteMachine) -> None:
+        """Let a machine open its links.
+
+        Raises:
+            EmulationError: it does not, or names sockets that are not its own.
+        """
         reply = await machine.open(
             OpenRequest(
                 topology=self.topology.model_dump_json(),
@@ -95,8 +103,42 @@ class MachineLinks:
                 shared_memory=self._shared_memory,
             )
         )
+        self._require_own(machine, reply)
         self.take(machine.name, reply.address, reply.sockets)
-        return reply
+
+    def _require_own(self, machine: RemoteMachine, reply: OpenReply) -> None:
+        """Check the addresses that other machines will send to.
+
+        A machine is reached where it has joined from, or in the subnet that the topology gives a
+        link: there, at an address that no other machine has, and that it keeps.
+        """
+        if reply.sockets.keys() != self._numbers_of(machine.name):
+            raise EmulationError(f"machine {machine.name} has opened other links than its own")
+        _require_address(machine, reply.address)
+        for number, (address, _) in reply.sockets.items():
+            subnet = self.topology.links[number].subnet
+            if subnet is None or ip_address(address) == ip_address(machine.address):
+                _require_address(machine, address)
+                continue
+            before = self._sockets.get((machine.name, number), (address, 0))[0]
+            owners = {name for (name, _), (taken, _) in self._sockets.items() if taken == address}
+            if (
+                ip_address(address) not in ip_network(subnet)
+                or before != address
+                or owners - {machine.name}
+                or is_of_this_machine(address)
+            ):
+                raise EmulationError(
+                    f"machine {machine.name} has opened link {self.topology.links[number]} at "
+                    f"{address}; expected an address of its own in {subnet}, the same until the "
+                    "network is taken down"
+                )
+
+    def _numbers_of(self, machine: str) -> set[int]:
+        """The links of a machine to others."""
+        placement = self.topology.placement
+        between = links_between_machines(self.topology).items()
+        return {n for n, link in between if machine in {placement[node] for node in link.nodes}}
 
     def take(self, machine: str, address: str, sockets: Mapping[int, SocketName]) -> None:
         """Take where a machine has opened its links."""
@@ -104,9 +146,16 @@ class MachineLinks:
         for number, name in sockets.items():
             self._sockets[machine, number] = name
 
-    def _opened_here(self, replies: Sequence[OpenReply]) -> MachineFabric:
-        is_every = self._listening.is_every
-        address = replies[0].launcher_address if is_every else self._listening.host
+    def _opened_here(self, machines: Collection[RemoteMachine]) -> MachineFabric:
+        address = self._listening.host
+        if self._listening.is_every:
+            first = next(iter(machines))
+            try:
+                address = address_towards(Address(first.address, _ANY_PORT))
+            except OSError as error:
+                raise EmulationError(
+                    f"no route leads to machine {first.name} at {first.address}: {error.strerror}"
+                ) from error
         fabric = MachineFabric(
             self.topology, LAUNCHER_MACHINE, address, shared_memory=self._shared_memory
         )
@@ -136,7 +185,10 @@ class MachineLinks:
     async def _connected(self, machine: RemoteMachine) -> dict[int, int]:
         """Connect a machine's links; returns the largest datagram that came over each."""
         request = ConnectRequest(peers=self._peers_of(machine.name))
-        return (await machine.connect(request)).received_bytes
+        received = (await machine.connect(request)).received_bytes
+        if received.keys() != self._numbers_of(machine.name):
+            raise EmulationError(f"machine {machine.name} has probed other links than its own")
+        return received
 
     async def _configure(self, machine: RemoteMachine) -> None:
         await machine.configure(ConfigureRequest(datagram_bytes=self._datagram_bytes))
@@ -179,6 +231,15 @@ class MachineLinks:
                     "between the machines"
                 )
             self._datagram_bytes[number] = min(sizes)
+
+
+def _require_address(machine: RemoteMachine, address: str) -> None:
+    if ip_address(address) != ip_address(machine.address):
+        raise EmulationError(
+            f"machine {machine.name} wants to be reached at {address}, and has joined from "
+            f"{machine.address}. Let it join without translation of addresses, or give its links "
+            "a subnet in the topology"
+        )
 
 
 async def _all(work: Iterable[Awaitable[_Result]]) -> list[_Result]:

@@ -62,8 +62,8 @@ class Address:
         return f"{host}:{self.port}"
 
 
-def addresses_towards(there: Address) -> tuple[str, str]:
-    """The IP address of this machine on the way to another one, and that one's. Sends nothing.
+def address_towards(there: Address) -> str:
+    """The IP address of this machine on the way to another one. Sends nothing.
 
     Raises:
         OSError: the name has no address, or there is no route.
@@ -72,7 +72,19 @@ def addresses_towards(there: Address) -> tuple[str, str]:
     family, _, _, _, address = found[0]
     with socket.socket(family, socket.SOCK_DGRAM) as probe:
         probe.connect(address)
-        return str(probe.getsockname()[0]), str(address[0])
+        return str(probe.getsockname()[0])
+
+
+def is_of_this_machine(address: str) -> bool:
+    """Whether an IP address is one of this machine's own."""
+    wanted = ipaddress.ip_address(address)
+    own = (
+        each.address
+        for some in psutil.net_if_addrs().values()
+        for each in some
+        if _is_ip(each.address)
+    )
+    return wanted.is_loopback or wanted in map(ipaddress.ip_address, own)
 
 
 def reachable_addresses(bound: Address) -> tuple[str, ...]:

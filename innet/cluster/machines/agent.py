@@ -16,7 +16,7 @@ from innet.cluster.emulation.runs import (
     remove_stale_runs,
 )
 from innet.cluster.emulation.termination import TerminationSignals
-from innet.cluster.machines.addresses import Address, addresses_towards
+from innet.cluster.machines.addresses import Address, address_towards
 from innet.cluster.machines.admission import ENDED
 from innet.cluster.machines.commands import agent_socket_name
 from innet.cluster.machines.connection import LauncherConnection
@@ -114,8 +114,7 @@ async def _serve_in(
     launcher: LauncherConnection,
     say: Callable[[str], None],
 ) -> str:
-    own, of_launcher = _addresses(launcher.reached)
-    commands = MachineCommands(launcher, record, own, of_launcher, say)
+    commands = MachineCommands(launcher, record, _own_address(launcher.reached), say)
     name = agent_socket_name(launcher.machine)
     who = f"the agent of machine {launcher.machine}"
     try:
@@ -127,14 +126,14 @@ async def _serve_in(
         await commands.close()
 
 
-def _addresses(launcher: Address) -> tuple[str, str]:
-    """The address of this machine on the way to the launcher, and the launcher's.
+def _own_address(launcher: Address) -> str:
+    """The address of this machine on the way to the launcher.
 
     Raises:
         EmulationError: there is no way.
     """
     try:
-        return addresses_towards(launcher)
+        return address_towards(launcher)
     except OSError as error:
         raise EmulationError(
             f"this machine has no route to {launcher}: {error.strerror}. Join by an address of the "

@@ -7,13 +7,31 @@ this order: ``open``, ``connect``, ``configure``; then ``write``, ``start``, ``s
 
 from __future__ import annotations
 
+from ipaddress import ip_address
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field
 
 from innet.cluster.emulation.machine_fabric import SocketName
 from innet.validation_messages import StrictModel
+
+
+def _numeric(address: str) -> str:
+    ip_address(address)
+    return address
+
+
+def _absolute(path: Path) -> Path:
+    if not path.is_absolute() or not str(path).isprintable():
+        raise ValueError(f"expected an absolute path, found {path}")
+    return path
+
+
+_IpAddress = Annotated[str, Field(max_length=64), AfterValidator(_numeric)]
+_Port = Annotated[int, Field(ge=1, le=65535)]
+_DatagramBytes = Annotated[int, Field(ge=512, le=65507)]
+"""Every path of IPv4 has datagrams of 548 bytes."""
 
 
 def agent_socket_name(machine: str) -> str:
@@ -38,18 +56,16 @@ class OpenReply(StrictModel):
     """The facts of a machine that the launcher needs.
 
     Attributes:
-        address: at which other machines reach it.
-        launcher_address: at which it has reached the launcher.
+        address: at which other machines reach it: from which it reaches the launcher.
         sockets: of the links to other machines, by the links' numbers.
         run_dir: of the machine's own run.
         processors: that its processes may use.
     """
 
-    address: str
-    launcher_address: str
-    sockets: dict[int, SocketName]
-    run_dir: Path
-    processors: int
+    address: _IpAddress
+    sockets: dict[int, tuple[_IpAddress, _Port]]
+    run_dir: Annotated[Path, AfterValidator(_absolute)]
+    processors: int = Field(ge=1, le=1 << 16)
 
 
 class ConnectRequest(StrictModel):
@@ -67,7 +83,13 @@ class ConnectRequest(StrictModel):
 class ConnectReply(StrictModel):
     """The largest datagram that arrived over each link; 0: none arrived. Empty without probes."""
 
-    received_bytes: dict[int, int] = Field(default_factory=dict)
+    received_bytes: dict[int, Literal[0] | _DatagramBytes] = Field(default_factory=dict)
+
+
+class PortReply(StrictModel):
+    """The reply to ``port``."""
+
+    port: _Port
 
 
 class ConfigureRequest(StrictModel):
@@ -115,8 +137,8 @@ class StartRequest(StrictModel):
 class Started(StrictModel):
     """The process runs."""
 
-    pid: int
-    start_ticks: int
+    pid: int = Field(gt=0, le=1 << 22)
+    start_ticks: int = Field(ge=0, lt=1 << 63)
 
 
 class Line(StrictModel):
@@ -126,9 +148,9 @@ class Line(StrictModel):
 
 
 class StartReply(StrictModel):
-    """How the process ended."""
+    """How the process ended: its exit code, or the negative number of the signal."""
 
-    returncode: int
+    returncode: int = Field(ge=-64, le=255)
 
 
 class SignalRequest(StrictModel):

@@ -27,6 +27,7 @@ from innet.cluster.machines.commands import (
     Line,
     OpenReply,
     OpenRequest,
+    PortReply,
     SignalRequest,
     Started,
     StartReply,
@@ -53,7 +54,6 @@ class MachineCommands:
         launcher: LauncherConnection,
         record: RunRecord,
         address: str,
-        launcher_address: str,
         say: Callable[[str], None],
     ) -> None:
         """
@@ -61,14 +61,12 @@ class MachineCommands:
             launcher: may connect to the sockets of the machine's nodes.
             record: of the machine's own run.
             address: of the machine, for links.
-            launcher_address: where the machine reaches the launcher's.
             say: prints a line to the user.
         """
         self._launcher = launcher
         self._machine = launcher.machine
         self._record = record
         self._address = address
-        self._launcher_address = launcher_address
         self._say = say
         self._opened: OpenRequest | None = None
         self._topology: Topology | None = None
@@ -112,7 +110,6 @@ class MachineCommands:
         self._launcher.offer(self._record.run_dir, map(ndn_socket_name, self._fabric.nodes))
         return OpenReply(
             address=self._address,
-            launcher_address=self._launcher_address,
             sockets=self._fabric.sockets,
             run_dir=self._record.run_dir,
             processors=len(os.sched_getaffinity(0)),
@@ -202,8 +199,8 @@ class MachineCommands:
         if process is not None:
             process.send_signal(signal.Signals(request.signum))
 
-    async def _free_port(self) -> int:
-        return free_port(self._address)
+    async def _free_port(self) -> PortReply:
+        return PortReply(port=free_port(self._address))
 
     def _has_started(self, pid: int) -> bool:
         return any(process.identity.pid == pid for process in self._processes.values())

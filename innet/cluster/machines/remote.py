@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, RootModel
 
 from innet.cluster.emulation.processes import ProcessGroup, ProcessSpec, SupervisedProcess
 from innet.cluster.emulation.runs import ProcessIdentity
@@ -21,6 +21,7 @@ from innet.cluster.machines.commands import (
     Line,
     OpenReply,
     OpenRequest,
+    PortReply,
     RunFile,
     SignalRequest,
     Started,
@@ -30,8 +31,9 @@ from innet.cluster.machines.commands import (
     agent_socket_name,
     parameters,
 )
-from innet.cluster.requests import RequestClient
+from innet.cluster.requests import RequestClient, checked
 from innet.errors import ControlError, EmulationError
+from innet.printable import printable
 from innet.telemetry.logs.output import OutputSink
 
 _ANSWER_TIMEOUT_S = 20.0
@@ -49,6 +51,10 @@ _PREFIXES_OF_ONE_MACHINE = ("XDG_", "SSH_", "DBUS_")
 
 _log = logging.getLogger(__name__)
 _MessageT = TypeVar("_MessageT", bound=BaseModel)
+
+
+class _Anything(RootModel[object]):
+    """A reply that nobody reads."""
 
 
 class RemoteProcess(SupervisedProcess):
@@ -97,20 +103,23 @@ class RemoteMachine:
 
     Attributes:
         name: the machine's.
+        address: where its agent has connected from, as an IP address.
         lost_because: why the machine does not take part any more; empty while it does.
     """
 
-    def __init__(self, name: str, run_dir: Path, processes: ProcessGroup) -> None:
+    def __init__(self, name: str, address: str, run_dir: Path, processes: ProcessGroup) -> None:
         """
         Args:
             run_dir: the launcher's, with the socket that is relayed to the agent.
             processes: of the run; those of this machine join them.
         """
         self.name = name
+        self.address = address
         self._run_dir = run_dir
         self._processes = processes
         self._opened: OpenReply | None = None
         self.lost_because = ""
+        self._who = f"machine {name}"
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -121,12 +130,12 @@ class RemoteMachine:
 
     async def open(self, request: OpenRequest) -> OpenReply:
         """Let the machine make its links."""
-        self._opened = await self._ask("open", request, OpenReply)
+        self._opened = await self._reply("open", parameters(request), OpenReply)
         return self._opened
 
     async def connect(self, request: ConnectRequest) -> ConnectReply:
         """Connect the machine's links."""
-        return await self._ask("connect", request, ConnectReply)
+        return await self._reply("connect", parameters(request), ConnectReply)
 
     async def configure(self, request: ConfigureRequest) -> None:
         """Let the machine write its nodes' configurations."""
@@ -134,7 +143,7 @@ class RemoteMachine:
 
     async def free_port(self) -> int:
         """A TCP port of the machine that no socket has at this moment."""
-        return int(await self._client_request("port", {}))
+        return (await self._reply("port", {}, PortReply)).port
 
     async def write(self, files: Mapping[str, str]) -> None:
         """Write files into the machine's run directory."""
@@ -197,12 +206,12 @@ class RemoteMachine:
         emit: Callable[[str], None],
     ) -> None:
         def take(document: Any) -> None:
-            if "line" in document:
-                emit(Line.model_validate(document).line)
-            else:
-                started = Started.model_validate(document)
-                process.set_started(ProcessIdentity(**started.model_dump()))
-                self._processes.set_started(process)
+            if process.identity is not _UNKNOWN:
+                emit(checked(Line, document, self._who).line)
+                return
+            started = checked(Started, document, self._who)
+            process.set_started(ProcessIdentity(**started.model_dump()))
+            self._processes.set_started(process)
 
         client = self._client()
         returncode = _NOT_STARTED
@@ -210,7 +219,7 @@ class RemoteMachine:
             if files:
                 await client.request("write", parameters(_written(files)))
             reply = await client.request("start", parameters(request), None, take)
-            returncode = StartReply.model_validate(reply).returncode
+            returncode = checked(StartReply, reply, self._who).returncode
         except ControlError as error:
             if process.identity is not _UNKNOWN:
                 returncode = -signal.SIGKILL
@@ -222,17 +231,24 @@ class RemoteMachine:
     def _why_ended(self, error: str) -> str:
         if self.lost_because:
             return f"was lost with its machine: {self.lost_because}"
-        return f"could not go on: {error}"
+        return f"could not go on: {printable(error)}"
 
-    async def _ask(self, method: str, request: BaseModel, reply: type[_MessageT]) -> _MessageT:
-        return reply.model_validate(await self._client_request(method, parameters(request)))
+    async def _client_request(self, method: str, params: Mapping[str, Any]) -> None:
+        await self._reply(method, params, _Anything)
 
-    async def _client_request(self, method: str, params: Mapping[str, Any]) -> Any:
+    async def _reply(
+        self, method: str, params: Mapping[str, Any], model: type[_MessageT]
+    ) -> _MessageT:
+        """
+        Raises:
+            EmulationError: the agent refuses, does not answer, or replies with something else.
+        """
         client = self._client()
         try:
-            return await client.request(method, params, _ANSWER_TIMEOUT_S)
+            result = await client.request(method, params, _ANSWER_TIMEOUT_S)
+            return checked(model, result, self._who)
         except ControlError as error:
-            why = self.lost_because or str(error)
+            why = self.lost_because or printable(str(error))
             raise EmulationError(f"machine {self.name} cannot go on: {why}") from error
         finally:
             client.close()
@@ -245,7 +261,7 @@ class RemoteMachine:
 
     def _client(self) -> RequestClient:
         path = self._run_dir / agent_socket_name(self.name)
-        return RequestClient(path, who=f"machine {self.name}", is_patient=False)
+        return RequestClient(path, who=self._who, is_patient=False)
 
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)

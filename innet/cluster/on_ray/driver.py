@@ -29,7 +29,7 @@ from ray.experimental.internal_kv import _internal_kv_exists
 from ray.util.placement_group import placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-from innet.cluster.machines.addresses import Address, addresses_towards
+from innet.cluster.machines.addresses import Address, address_towards
 from innet.cluster.machines.messages import own_version
 from innet.cluster.machines.token_file import TokenFile
 from innet.cluster.on_ray.actor import Joining, MachineActor
@@ -156,9 +156,7 @@ def view(address: str) -> ClusterView:
     server = address.removeprefix(_CLIENT)
     is_client = server != address
     own_address = (
-        addresses_towards(Address.parsed(server))[0]
-        if is_client
-        else ray.util.get_node_ip_address()
+        address_towards(Address.parsed(server)) if is_client else ray.util.get_node_ip_address()
     )
     return ClusterView(own_address=own_address, nodes=nodes())
 

@@ -27,13 +27,18 @@ HOSTS = NODES[1:]
 
 
 class Node:
-    """A node's control socket: it keeps what it is told, and answers when it may."""
+    """A node's control socket: it keeps what it is told, and answers when it may.
+
+    Attributes:
+        pong: the answer to pings.
+    """
 
     def __init__(self, path: Path) -> None:
         self.told: list[str] = []
         self.may_answer = threading.Event()
         self.may_answer.set()
         self.worker: WorkerReport | None = None
+        self.pong: object = {"unheard": []}
         methods = ("install_job", "install_group", "remove_group", "remove_job", "fail_group")
         handlers = {method: self._handler(method) for method in (*methods, "set_routes")}
         reports = {"ping": self._ping, "memberships": self._memberships}
@@ -46,9 +51,9 @@ class Node:
 
         return take
 
-    def _ping(self) -> dict[str, list[str]]:
+    def _ping(self) -> object:
         assert self.may_answer.wait(20)
-        return {"unheard": []}
+        return self.pong
 
     def _memberships(self) -> WorkerReport:
         if self.worker is None:

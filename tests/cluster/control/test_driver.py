@@ -122,6 +122,16 @@ def test_a_switch_that_hangs_is_lost_and_returns_when_it_answers(nodes, tmp_path
         assert client.request("failures") == {}
 
 
+@pytest.mark.parametrize("pong", [None, [], {"unheard": 5}, {"unheard": [], "reading": {}}])
+def test_a_switch_that_answers_something_else_is_lost(nodes, tmp_path, pong):
+    with running(tmp_path) as client:
+        client.request("watch_nodes")
+        honest, nodes["s0"].pong = nodes["s0"].pong, pong
+        until(lambda: "s0" not in client.request("routes", node="h0"))
+        nodes["s0"].pong = honest
+        until(lambda: "s0" in client.request("routes", node="h0"))
+
+
 def test_a_failed_action_does_not_lose_the_next_ones(nodes, tmp_path):
     to_nobody = Send("a stranger", [("ping", {})], timeout_s=1.0, number=0)
     nodes["h1"].worker = worker(os.getpid())

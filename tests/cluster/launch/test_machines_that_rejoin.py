@@ -54,6 +54,7 @@ class Agent:
 
     def __init__(self, name: str, port: int) -> None:
         self.name = name
+        self.address = "127.0.0.1"
         self.port = port
         self.lost_because = ""
         self.may_open = asyncio.Event()
@@ -66,7 +67,6 @@ class Agent:
         self.is_open = True
         return OpenReply(
             address="127.0.0.1",
-            launcher_address="127.0.0.1",
             sockets={LINK: ("127.0.0.1", self.port)},
             run_dir=Path("/run"),
             processors=1,

@@ -30,7 +30,7 @@ async def test_a_process_that_has_ended_is_no_longer_supervised(tmp_path: Path) 
     """Its pid may be that of a process that another launcher starts."""
     launcher = cast(LauncherConnection, SimpleNamespace(machine="h1"))
     record = cast(RunRecord, SimpleNamespace(run_dir=tmp_path))
-    commands = MachineCommands(launcher, record, "127.0.0.1", "127.0.0.1", lambda _line: None)
+    commands = MachineCommands(launcher, record, "127.0.0.1", lambda _line: None)
     commands._network = cast(Network, OneNode())
     pids = []
 
