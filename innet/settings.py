@@ -118,6 +118,12 @@ class CollectiveSettings(_Model):
         description="deadline of an operation. By default 5 minutes, or more where the network is "
         "slow for the operation's bytes; PyTorch's own 30 minutes in the PyTorch backend",
     )
+    linger_s: float = Field(
+        default=1800.0,
+        ge=0,
+        description="how long a rank that ends serves what it has sent, until the other ranks have "
+        "left its groups too; after that they get an error at once; inf: without limit",
+    )
     operations_in_flight: int = Field(
         default=4, ge=1, le=64, description="operations of a group under way at once"
     )

@@ -278,15 +278,15 @@ void bind_operations_of(nb::class_<NodeHandle>& node) {
              "Raises ValueError when one is not a Data packet.")
         .def(
             "end_producer",
-            [](NodeHandle& self, const wire::Name& prefix, std::uint64_t seq,
+            [](NodeHandle& self, const wire::Name& prefix, std::optional<std::uint64_t> seq,
                const std::string& why) {
                 self.post([prefix, seq, why](Engine& engine) {
                     engine.endpoint.end_producer(prefix, seq, why);
                 });
             },
-            "prefix"_a, "seq"_a, "why"_a,
+            "prefix"_a, "seq"_a.none(), "why"_a,
             "Answers pending and later Interests for collectives from `seq` on with the error "
-            "`why`.")
+            "`why`; with `None`, for all that has not been published.")
         .def(
             "retire",
             [](NodeHandle& self, const wire::Name& prefix, std::uint64_t seq) {

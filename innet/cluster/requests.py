@@ -177,7 +177,15 @@ class RequestClient:
     """Sends requests to one server, one after the other; it connects with the first.
 
     A request whose server ended without a reply is not sent again.
+
+    Attributes:
+        lost_s: when the server refused a connection or closed one, by the loop's clock; ``None``
+            since it replied, and while its socket is not there.
+        is_refused: whether it has refused one since.
     """
+
+    lost_s: float | None = None
+    is_refused = False
 
     def __init__(self, path: Path, *, who: str, is_patient: bool = True) -> None:
         """
@@ -219,6 +227,7 @@ class RequestClient:
                         break
                     except OSError as error:  # no server listens yet, or no longer
                         obstacle = error
+                        self._note_loss(error)
                         self.close()
                         if not self._is_patient:
                             raise TimeoutError from error
@@ -230,6 +239,7 @@ class RequestClient:
 
     async def _send(self, request: bytes) -> asyncio.StreamReader:
         if self._streams is not None and self._streams[0].at_eof():
+            self._note_loss(ConnectionResetError())
             self.close()  # the server has ended
         if self._streams is None:
             self._streams = await asyncio.open_unix_connection(self._path, limit=MAX_REQUEST_BYTES)
@@ -247,6 +257,10 @@ class RequestClient:
             except OSError:
                 line = b""
             is_whole = line.endswith(b"\n")
+            if is_whole:
+                self.lost_s, self.is_refused = None, False
+            else:
+                self._note_loss(ConnectionResetError())
             if not is_whole and self._is_patient:
                 await asyncio.Event().wait()  # whether it ended or hangs is the same to the caller
             if not is_whole:
@@ -255,6 +269,13 @@ class RequestClient:
             if isinstance(parsed, ControlReply):
                 return parsed
             on_document(parsed.ahead)
+
+    def _note_loss(self, error: OSError) -> None:
+        if isinstance(error, FileNotFoundError):
+            self.lost_s, self.is_refused = None, False
+        elif self.lost_s is None:
+            self.lost_s = asyncio.get_running_loop().time()
+        self.is_refused |= isinstance(error, ConnectionRefusedError)
 
     async def hang_up(self) -> None:
         """Send no more, and wait until the server has closed the connection."""

@@ -545,6 +545,10 @@ class Communicator(GroupMember):
     iget = non_blocking(get)
     iput = non_blocking(put)
 
+    def _refuse(self, cause: str) -> None:
+        super()._refuse(cause)
+        self._messages.refuse(cause)
+
     def _release(self) -> None:
         self._runner.close()
         self._objects.close()

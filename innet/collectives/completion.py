@@ -107,6 +107,8 @@ def error_of(
             # Another rank learned of the failure first and passed it on.
             failure = GroupFailure(detail, failed_rank)
         if failure is not None:
+            if seq is None:
+                failure = failure._replace(why=f"{what}: {failure.why}")
             return error_of_failure(failure, what, seq)
     told = detail if seq is not None else f"{what}: {detail}"
     if status == _core.STATUS_PEER_FAILED:

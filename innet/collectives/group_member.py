@@ -259,6 +259,10 @@ class GroupMember(JointlyClosed):
         else:
             cause = f"{self._runner.name} left the group without calling this operation"
             cause += f": {why}" if why else ""
+        self._refuse(cause)
+
+    def _refuse(self, cause: str) -> None:
+        """Answer requests for what this rank will not publish any more with an error."""
         for variant in self._variants.all:
             self._runner.node.end_producer(variant.own, self._runner.calls.next, cause)
 

@@ -101,6 +101,10 @@ class Messages:
 
         return self._post(output, None, tag, finish, None)
 
+    def refuse(self, why: str) -> None:
+        """Send no more; receives of others that have no message end with an error that says why."""
+        self._point_to_point.refuse(why)
+
     def close(self) -> None:
         """Offer no messages any more."""
         self._point_to_point.close()

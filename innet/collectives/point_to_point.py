@@ -322,6 +322,10 @@ class PointToPoint:
         fetch = PeerFetch(source, kind, seq, byte_view(memory), timeout_s, elements=memory.size)
         return self._transfers.start_fetching(fetch)
 
+    def refuse(self, why: str) -> None:
+        """Send no more: receives of messages that were not sent end with an error."""
+        self._transfers.refuse(why)
+
     def close(self) -> None:
         """Stop offering messages, and cancel waiting for receipts."""
         self._transfers.close()

@@ -85,9 +85,6 @@ class Services(Protocol):
     def background(self, name: str) -> Background:
         """Runs a communicator's actions beside its program; ``name`` names the thread."""
 
-    def ended(self) -> Collection[str]:
-        """The hosts whose process has ended normally."""
-
     def stopped(self) -> Collection[str]:
         """The hosts whose process neither answers nor sends anything."""
 
@@ -341,19 +338,14 @@ class OperationRunner:
         """
         try:
             stopped = self._ranks_on(self.services.stopped())
-            ended = [] if stopped else self._ranks_on(self.services.ended())
         except ControlError:
             return missing
-        if stopped:
-            who = named_ranks(stopped, self.nodes)
-            cause = f"{who} did not answer (stopped, or cut off from the network)"
-            self.membership.blamed = GroupFailure(cause, stopped[0])
-            return cause
-        left = (
-            f"; {named_rank(rank, self.nodes[rank])} left the group, and its process has ended"
-            for rank in ended
-        )
-        return missing + "".join(left)
+        if not stopped:
+            return missing
+        who = named_ranks(stopped, self.nodes)
+        cause = f"{who} did not answer (stopped, or cut off from the network)"
+        self.membership.blamed = GroupFailure(cause, stopped[0])
+        return cause
 
     def _ranks_on(self, nodes: Collection[str]) -> list[int]:
         return [rank for rank, node in enumerate(self.nodes) if node in nodes]

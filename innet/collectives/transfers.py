@@ -165,6 +165,10 @@ class Transfers:
         """Cancel a fetch."""
         self._collector.cancel(operation)
 
+    def refuse(self, why: str) -> None:
+        """Publish no more: requests for what has not been published end with an error."""
+        self._node.end_producer(self._own, None, why)
+
     def close(self) -> None:
         """Stop publishing and fetching."""
         self._node.unregister_producer(str(self._own))

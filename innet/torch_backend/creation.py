@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import socket
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -23,6 +24,7 @@ from innet.collectives import Communicator, init
 from innet.collectives.joining import attach_if_asked
 from innet.collectives.work import timeout_or
 from innet.errors import CollectiveError, DeadlineExceeded, RankFailed
+from innet.node.messages import named_rank
 from innet.torch_backend.options import Options
 from innet.torch_backend.patches import (
     guard_object_collectives,
@@ -31,9 +33,10 @@ from innet.torch_backend.patches import (
     watch_front_end,
 )
 from innet.torch_backend.process_group import InnetProcessGroup
-from innet.worker import current_worker
+from innet.worker import Worker, current_worker
 
 _POLL_S = 0.01
+_CHECK_INTERVAL_S = 1.0
 _JOB_KEY = "innet/job"
 _RESTART_COUNT_VARIABLE = "TORCHELASTIC_RESTART_COUNT"
 
@@ -54,7 +57,18 @@ class Meeting:
     succeeded: Callable[[], None]
 
 
-def meet(store: Store, rank: int, size: int, node: str, timeout_s: float) -> Meeting:
+RequireAll = Callable[[Sequence[int], Collection[str]], None]
+"""Checks that missing ranks may still come, given the hosts of those that have."""
+
+
+def meet(
+    store: Store,
+    rank: int,
+    size: int,
+    node: str,
+    timeout_s: float,
+    require_all: RequireAll = lambda _missing, _nodes: None,
+) -> Meeting:
     """Publish in ``store`` that ``rank`` runs on ``node``, and wait for all ``size`` ranks.
 
     This polls the store: a connection to the store serves one caller at a time, and a blocking
@@ -63,9 +77,12 @@ def meet(store: Store, rank: int, size: int, node: str, timeout_s: float) -> Mee
     After a failed attempt, ranks that try again meet ranks that try for the first time: each rank
     moves on to the highest generation that it reads.
 
+    ``require_all`` is called every second while ranks are missing, and raises the error.
+
     Raises:
         DeadlineExceeded: ranks are missing after ``timeout_s``; the message names them.
     """
+    next_check_s = time.monotonic() + _CHECK_INTERVAL_S
     notices = _Notices(store, rank, node)
     deadline_s = time.monotonic() + timeout_s
     nodes = {rank: node}
@@ -84,6 +101,9 @@ def meet(store: Store, rank: int, size: int, node: str, timeout_s: float) -> Mee
                 f"within {timeout_s:g} s (timeout= changes it). Check that every rank still runs "
                 "and calls init_process_group() or new_group() with the same arguments."
             )
+        if missing and time.monotonic() >= next_check_s:
+            require_all(missing, nodes.values())
+            next_check_s = time.monotonic() + _CHECK_INTERVAL_S
         if missing:
             time.sleep(_POLL_S)
     return Meeting(tuple(nodes[peer] for peer in range(size)), notices.generation, notices.done)
@@ -144,6 +164,7 @@ def create_process_group(
             or the network has no worker for each rank.
         ControlError: the algorithm is unknown or does not fit the topology.
         DeadlineExceeded: ranks are missing.
+        RankFailed: the process of a rank that is missing has ended.
     """
     options = _checked_options(pg_options)
     support_uneven_inputs()
@@ -163,6 +184,7 @@ def create_process_group(
         request.group_size,
         worker.config.node,
         timeout_s,
+        functools.partial(_require_all, worker, request),
     )
     _require_different_hosts(meeting.nodes)
     communicator = init(
@@ -173,6 +195,33 @@ def create_process_group(
     )
     meeting.succeeded()
     return InnetProcessGroup(communicator, options, request.store)
+
+
+def _require_all(
+    worker: Worker,
+    request: _DistributedBackendOptions,
+    missing: Sequence[int],
+    nodes: Collection[str],
+) -> None:
+    """Check that the ranks that have not come may still do so.
+
+    Raises:
+        RankFailed: the process of one has ended, and no other takes its place.
+    """
+    gone = worker.gone()
+    world = dist.group.WORLD
+    if isinstance(world, InnetProcessGroup):
+        hosts = world.communicator.nodes
+        ended = [hosts[request.global_ranks_in_group[rank]] for rank in missing]
+    elif len(set(worker.job.ranks) - set(gone) | set(nodes)) < request.group_size:
+        ended = [host for host in worker.job.ranks if host not in nodes]
+    else:
+        return
+    for host in ended:
+        if host in gone:
+            why = gone[host] or "ended without joining the process group"
+            rank = worker.job.ranks.index(host)
+            raise RankFailed(named_rank(rank, host) + f" {why}", rank=rank)
 
 
 def _arguments_of_attach(request: _DistributedBackendOptions) -> dict[str, Any]:

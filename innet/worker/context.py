@@ -251,9 +251,10 @@ class Worker:
         """A thread that runs actions of a communicator beside the program."""
         return BackgroundThread(name, self.config.processors)
 
-    def ended(self) -> frozenset[str]:
-        """The hosts whose process has ended as it should, and does not answer any more."""
-        return frozenset(self._controller.ask("ended"))
+    def gone(self) -> dict[str, str]:
+        """The hosts whose process has no successor, and how it failed; empty: it did not."""
+        gone: dict[str, str] = self._controller.ask("gone")
+        return gone
 
     def stopped(self) -> frozenset[str]:
         """The hosts whose process neither answers the controller nor sends anything."""
@@ -299,7 +300,7 @@ class Worker:
         if self._closed:
             return
         self._closed = True
-        self.groups.wait_until_all_left()
+        self.groups.wait_until_all_left(self.settings.collectives.linger_s)
         if self.trace is not None:
             self.trace.close()
         self._stop_publishing()

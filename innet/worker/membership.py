@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 
 _FIRST_PAUSE_S = 0.001
 _LONGEST_PAUSE_S = 0.01
-_LEAVE_TIMEOUT_S = 20.0
+_ASK_WHO_LEFT_S = 1.0
+"""How often an ending rank asks who still uses its groups: messages that say so can be lost."""
+_SAY_AFTER_S = 5.0
 
 _log = logging.getLogger(__name__)
 
@@ -276,25 +278,54 @@ class Memberships:
             self._leaving[membership.key] = membership
         what = f"{self._host} has left group {membership.name!r}"
         report("group_left", what, group=membership.name, job=membership.job)
-        if membership.failure is not None or not self._others_use(membership):
+        if membership.failure is not None or not self._others_using(membership):
             self.on_over(*membership.key)
 
     def abandon(self, membership: Membership, why: str) -> None:
         """End the group in this process, with an error that says ``why``, and leave it at once."""
         self._end(membership, GroupFailure(why))
-        self._others_use(membership)  # they need not wait for us, nor we for them
+        self._others_using(membership)  # they need not wait for us, nor we for them
         self.leave(membership)
 
-    def wait_until_all_left(self) -> None:
-        """Wait until the other ranks have left the groups that this one has left; release all."""
-        with self._all_left:
-            self._all_left.wait_for(lambda: not self._leaving, _LEAVE_TIMEOUT_S)
-            in_use = list(self._leaving)
-        if in_use:
-            names = ", ".join(sorted({name for name, _ in in_use}))
-            _log.warning("others still use groups that this rank has left: %s", names)
-        for key in in_use:  # what works for a group in the background needs the node
+    def wait_until_all_left(self, linger_s: float) -> None:
+        """Wait until the other ranks have left the groups that this one has left; release all.
+
+        What this rank has sent is served meanwhile, for at most ``linger_s`` seconds.
+        """
+        began_s = time.monotonic()
+        said = False
+        while users := self._await_leaves(linger_s - (time.monotonic() - began_s)):
+            waited_s = time.monotonic() - began_s
+            if waited_s >= linger_s:
+                _log.warning(
+                    "this rank ends after %g s (collectives.linger_s); ranks %s have not left its "
+                    "groups, and get an error where they need it",
+                    linger_s,
+                    ", ".join(users),
+                )
+                break
+            if not said and waited_s >= _SAY_AFTER_S:
+                said = True
+                what = f"{self._host} has ended, and serves what it sent to {', '.join(users)}"
+                _log.info("%s", what)
+        for key in list(self._leaving):  # what works for a group in the background needs the node
             self.on_over(*key)
+
+    def _await_leaves(self, left_s: float) -> list[str]:
+        """Wait a little until all groups are over; the hosts that still use one of them."""
+        with self._all_left:
+            if self._all_left.wait_for(
+                lambda: not self._leaving, max(0.0, min(left_s, _ASK_WHO_LEFT_S))
+            ):
+                return []
+            leaving = list(self._leaving.values())
+        users: dict[str, None] = {}
+        for membership in leaving:
+            missing = self._others_using(membership)
+            users |= dict.fromkeys(membership.nodes[rank] for rank in missing)
+            if not missing:
+                self.on_over(*membership.key)
+        return list(users)
 
     # Failures.
 
@@ -432,13 +463,14 @@ class Memberships:
         membership = self._current.get(group)
         return membership if membership is not None and membership.number == number else None
 
-    def _others_use(self, membership: Membership) -> bool:
+    def _others_using(self, membership: Membership) -> list[int]:
+        """Leave the group; the ranks that still use it."""
         try:
-            answer = self._ask(membership, "leave_group")
+            missing: list[int] = self._ask(membership, "leave_group")["missing"]
         except ControlError as error:
             _log.info("left group %s without the controller: %s", membership.name, error)
-            return False
-        return bool(answer["missing"])
+            return []
+        return missing
 
     def _ask(self, membership: Membership, method: str, **more: Any) -> Any:
         """The controller's answer to a question about this process and a group."""

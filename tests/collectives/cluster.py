@@ -50,7 +50,6 @@ class _Member:
         self.object_segment_bytes = segment_bytes
         self.settings = settings
         self.trace = None
-        self.gone: set[str] = set()
         self.halted: set[str] = set()
 
     def segment_room_beside(self, overhead_bytes: int) -> SegmentRoom:
@@ -76,10 +75,6 @@ class _Member:
 
     def no_more_before_close(self, hook: Callable[[], None]) -> None:
         """There is nothing to take back."""
-
-    def ended(self) -> frozenset[str]:
-        """The hosts whose process has ended."""
-        return frozenset(self.gone)
 
     def stopped(self) -> frozenset[str]:
         """The hosts whose process does not answer."""
@@ -221,8 +216,6 @@ class Cluster:
         host = self.plan.ranks[rank]
         self._release(host)
         self.nodes[host].stop("its process has ended")
-        for member in self.members:
-            member.gone.add(host)
 
     def _release(self, host: str) -> None:
         """Let nothing of the host's groups work in the background any more: its node stops next."""

@@ -64,16 +64,6 @@ def test_queued_operations_that_wait_for_an_absent_rank_end_together_and_name_it
             assert "rank 1 (h1) had not sent its data" in str(error)
 
 
-def test_a_rank_that_has_ended_without_the_operation_is_named_at_the_deadline():
-    with Cluster(load_topology("star:3"), timeout_s=1.0) as cluster:
-        cluster.end(rank=1)
-        others = [cluster.communicators[0], cluster.communicators[2]]
-        for work in [other.iallreduce(np.ones(3, np.float32)) for other in others]:
-            error = work.exception()
-            assert isinstance(error, DeadlineExceeded)
-            assert "rank 1 (h1) left the group, and its process has ended" in str(error)
-
-
 def test_all_ranks_name_the_stopped_rank_alone_in_the_same_words():
     """Also by those that give up after others have given up and left."""
     with Cluster(load_topology("star:4"), timeout_s=1.0) as cluster:

@@ -23,7 +23,16 @@ ENDINGS = {
     "exit0": "rank 2 (h2) left the group",
     "exit1": "rank 2 (h2) ended by sys.exit(1)",
     "raise": "rank 2 (h2) failed with ValueError: a bad day",
+    "quit0": "rank 2 (h2) exited with code 0 without closing its worker",
+    "quit3": "rank 2 (h2) exited with code 3",
+    "thread": "rank 2 (h2) exited with code 0 without closing its worker",
+    "fork": "rank 2 (h2) exited with code 0 without closing its worker",
+    "exec": "rank 2 (h2) runs another program now, without closing its worker",
+    "segv": "rank 2 (h2) was killed by signal 11 (SIGSEGV)",
+    "term": "rank 2 (h2) was killed by signal 15 (SIGTERM)",
 }
+WITH_STATUS_0 = ("exit0", "quit0", "thread", "fork")
+"""Endings after which the launcher starts no successor."""
 
 
 async def end_in_midst(
@@ -67,6 +76,8 @@ async def test_the_policy_abort_names_the_cause_to_all_ranks(ending):
         assert "the policy is to abort" in result.said(node)
     # Who leaves in peace has not failed; who needs it has.
     assert result.failure.startswith(SURVIVORS if ending == "exit0" else "h2 ")
+    if ending != "exit0":
+        assert ENDINGS[ending] in result.failure.splitlines()[-1]
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
@@ -79,7 +90,9 @@ async def test_the_policy_shrink_continues_with_the_survivors(ending):
         assert_right_to_the_end(result, node, 3)
 
 
-@pytest.mark.parametrize("ending", [ending for ending in ENDINGS if ending != "exit0"])
+@pytest.mark.parametrize(
+    "ending", [ending for ending in ENDINGS if ending not in (*WITH_STATUS_0, "exec")]
+)
 async def test_the_policy_wait_continues_with_a_successor(ending):
     result = await end_in_midst(ending, RestartPolicy(on_worker_death="wait"))
     assert_told(result, ending)

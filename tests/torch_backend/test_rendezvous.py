@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from torch.distributed import HashStore, TCPStore
 
-from innet.errors import DeadlineExceeded
+from innet.errors import DeadlineExceeded, RankFailed
 from innet.torch_backend.creation import Meeting, meet
 
 pytestmark = pytest.mark.torch
@@ -31,6 +32,14 @@ def test_ranks_that_timed_out_meet_the_late_rank() -> None:
         with pytest.raises(DeadlineExceeded, match=r"ranks 2 of 3 did not join"):
             come(store, (0, 1), timeout_s=0.05)
     assert len({(m.nodes, m.generation) for m in come(store, (0, 1, 2))}) == 1
+
+
+def test_the_ranks_that_wait_check_whether_those_that_miss_may_still_come() -> None:
+    def refuse(missing: Sequence[int], nodes: Collection[str]) -> None:
+        raise RankFailed(f"{list(missing)} {list(nodes)}")
+
+    with pytest.raises(RankFailed, match=r"\[1, 2\] \['h4'\]"):
+        meet(HashStore(), 0, len(NODES), NODES[0], 60, refuse)
 
 
 def test_a_group_that_is_made_again_has_another_generation() -> None:

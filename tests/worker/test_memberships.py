@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from innet.errors import RankFailed
-from innet.worker import membership as memberships_module
 from innet.worker.membership import Membership, Memberships
 
 
@@ -43,10 +42,7 @@ class Node:
         self.removed.append(prefix)
 
 
-def test_a_group_that_others_have_not_left_is_released_before_the_node_stops(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(memberships_module, "_LEAVE_TIMEOUT_S", 0.01)
+def test_a_group_that_others_have_not_left_is_released_before_the_node_stops() -> None:
     controller: Any = Answers({"missing": [1]})
     plan: Any = None
     node: Any = Node()
@@ -56,5 +52,5 @@ def test_a_group_that_others_have_not_left_is_released_before_the_node_stops(
     left.release = lambda: released.append("g")
     memberships.leave(left)
     assert released == []  # the other rank may still need it
-    memberships.wait_until_all_left()
+    memberships.wait_until_all_left(linger_s=0.01)
     assert (released, node.removed) == (["g"], ["/j/g"])

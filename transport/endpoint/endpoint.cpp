@@ -287,7 +287,8 @@ void Endpoint::unregister_producer(const wire::Name& prefix) {
     state_->publisher.unregister_producer(prefix);
 }
 
-void Endpoint::end_producer(const wire::Name& prefix, std::uint64_t seq, const std::string& why) {
+void Endpoint::end_producer(const wire::Name& prefix, std::optional<std::uint64_t> seq,
+                            const std::string& why) {
     state_->publisher.end_producer(prefix, seq, why);
 }
 

@@ -130,9 +130,11 @@ class Endpoint final : public Application {
     /// `label` (a rank) as late.
     void register_producer(const wire::Name& prefix, std::string label);
     void unregister_producer(const wire::Name& prefix);
-    /// Collectives under `prefix` with a sequence number of `seq` or more will never be published:
-    /// pending and later Interests for one receive a kAborted error with the text `why`.
-    void end_producer(const wire::Name& prefix, std::uint64_t seq, const std::string& why);
+    /// Collectives under `prefix` with a sequence number of `seq` or more will never be published,
+    /// nor anything that has not been without it: pending and later Interests for one receive a
+    /// kAborted error with the text `why`.
+    void end_producer(const wire::Name& prefix, std::optional<std::uint64_t> seq,
+                      const std::string& why);
 
     /// A local call failed before it published: pending and later Interests for its tensor
     /// receive an error with the failure's code and text. A publication of the name takes

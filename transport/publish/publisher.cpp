@@ -86,9 +86,9 @@ struct Publisher::Failure {
 };
 
 struct Publisher::Producer {
-    /// Collectives from `seq` on are never published here.
+    /// Collectives from `seq` on are never published here; without it, nothing more is.
     struct End {
-        std::uint64_t seq = 0;
+        std::optional<std::uint64_t> seq;
         std::string why;
     };
 
@@ -105,8 +105,8 @@ struct Publisher::Producer {
     ~Producer() { ahead->end(); }
 
     bool never_publishes(wire::NameView tensor, std::uint64_t seq) const {
-        return end && seq >= end->seq &&
-               tensor.size() == prefix.view().size() + kCollectiveComponents;
+        if (!end || !end->seq) return end.has_value();
+        return seq >= *end->seq && tensor.size() == prefix.view().size() + kCollectiveComponents;
     }
 
     /// The failed call that would have published `tensor`.
@@ -163,7 +163,8 @@ void Publisher::unregister_producer(const wire::Name& prefix) {
     producers_.erase(prefix);
 }
 
-void Publisher::end_producer(const wire::Name& prefix, std::uint64_t seq, const std::string& why) {
+void Publisher::end_producer(const wire::Name& prefix, std::optional<std::uint64_t> seq,
+                             const std::string& why) {
     Producer* const producer = producer_at(prefix);
     if (producer == nullptr) return;
     producer->end = {seq, why};

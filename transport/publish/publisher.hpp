@@ -34,7 +34,8 @@ class Publisher {
     /// Drops the prefix with its publications; pending Interests receive a Nack.
     void unregister_producer(const wire::Name& prefix);
     /// See `Endpoint::end_producer`.
-    void end_producer(const wire::Name& prefix, std::uint64_t seq, const std::string& why);
+    void end_producer(const wire::Name& prefix, std::optional<std::uint64_t> seq,
+                      const std::string& why);
 
     /// Why `spec` cannot be published; nothing when it can.
     std::optional<std::string> refusal(const PublicationSpec& spec) const;

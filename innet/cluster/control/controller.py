@@ -113,7 +113,7 @@ class Controller:
             "detach": hosts.detach,
             "announce": hosts.announce,
             "present": hosts.present,
-            "ended": groups.ended,
+            "gone": groups.gone,
             "stopped": network.stopped,
             "join_group": groups.join,
             "ready_group": groups.ready,

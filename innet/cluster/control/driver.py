@@ -147,6 +147,9 @@ class ControllerServer:
 
 _WATCH_PAUSE_S = 0.5
 """Before another attempt to watch a process."""
+_LOST_AFTER_S = 1.5
+"""How long the socket of a live process refuses connections before it counts as closed."""
+_LOST_POLL_S = 0.25
 
 _log = logging.getLogger(__name__)
 
@@ -156,12 +159,14 @@ class _Watch:
     """A process of a node that is to be watched.
 
     Attributes:
+        listens: whether its node has opened its socket.
         process: ``None`` while it cannot be watched yet.
         opening: until it can.
         is_killed: whether to kill it then.
     """
 
     action: Watch
+    listens: bool = False
     process: WatchedProcess | None = None
     opening: asyncio.Task[None] | None = None
     is_killed: bool = False
@@ -251,6 +256,8 @@ class ControllerDriver:
 
     async def _on_request(self, request: ControlRequest) -> Any:
         attaching = await self._open_attaching(request)
+        if request.method == "routes":  # the first request of a worker whose node listens
+            self._note_listening(str(request.params.get("node")))
         self._requests += 1
         number = self._requests
         reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -405,17 +412,42 @@ class ControllerDriver:
         node = ping.node
         if node not in self._ping_clients:
             self._ping_clients[node] = RequestClient(self._node_sockets[node], who=node)
+        client = self._ping_clients[node]
+        asking = asyncio.ensure_future(client.request("ping", {}, ping.timeout_s))
+        try:
+            while not asking.done() and not self._is_lost(ping, client):
+                await asyncio.wait([asking], timeout=_LOST_POLL_S)
+        finally:
+            asking.cancel()
+            await asyncio.wait([asking])
         pong = Pong(node, ping.incarnation, None)
         try:
-            answer = await self._ping_clients[node].request("ping", {}, ping.timeout_s)
-            reply = PingReply.model_validate(answer)
+            reply = PingReply.model_validate(asking.result())
+            self._note_listening(node)
             pong = replace(pong, unheard=reply.unheard, reading=reply.reading)
+        except asyncio.CancelledError:
+            client.close()  # the reply may yet come, and would be taken for the next one's
+            pong = replace(pong, lost="refused" if client.is_refused else "ended")
         except ControlError as error:
             _log.debug("%s did not answer a ping: %s", node, error)
         except ValidationError as error:  # of no use, like silence
             _log.warning("%s answered a ping with something else: %s", node, error)
         del self._pings[node]
         self._on_pong(pong)
+
+    def _is_lost(self, ping: PingNode, client: RequestClient) -> bool:
+        """Whether the process of a worker has closed the socket of its node, and runs on."""
+        watch = self._watches.get(ping.node)
+        if watch is None or not watch.listens or client.lost_s is None:
+            return False
+        return asyncio.get_running_loop().time() - client.lost_s >= _LOST_AFTER_S
+
+    def _note_listening(self, node: str) -> None:
+        watch, client = self._watches.get(node), self._ping_clients.get(node)
+        if watch is not None and not watch.listens:
+            watch.listens = True
+            if client is not None:
+                client.lost_s, client.is_refused = None, False  # that was the process before it
 
     def _watch(self, action: Watch) -> None:
         self._unwatch(action.node)

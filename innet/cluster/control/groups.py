@@ -219,12 +219,25 @@ class GroupRegistry:
         self.fail(node, why)
         self._gone[node] = self._failed[node]
 
-    def end(self, node: str) -> None:
-        """The process of ``node`` has ended normally; no group waits for it any more."""
+    def end(self, node: str, how: str = "") -> None:
+        """The process of ``node`` has ended with status 0; no group waits for it any more.
+
+        A process that closes its worker has left its groups, and has waited for their other ranks.
+        So the groups that it has not left fail, and those that others still use.
+
+        Args:
+            how: it ended, for the members of groups that it has not left.
+        """
+        if any(_uses(group, node) for group in self._groups):
+            self.lose(node, f"{how or 'ended'} without closing its worker")
+            return
         self._gone[node] = ""
         self._lose_rank(node)
         for group in [group for group in self._groups if node in group.ranks]:
-            self._close_if_left(group)
+            rank = group.ranks.index(node)
+            if self._close_if_left(group) and rank in group.joined:
+                why = f"rank {rank} ({node}) left the group, and its process has ended"
+                self._fail_group(group, {node}, why, rank)
 
     def adapt(self) -> Operation[None]:
         """The network has changed: make the groups' sums on its live part.
@@ -261,6 +274,8 @@ class GroupRegistry:
                     _log.warning("%s reports an impossible group: %s", report.node, error)
         for node, why in self._failed.items():  # members may not know
             self._end_groups_of(node, why)
+        for node in [node for node, why in self._gone.items() if not why]:
+            self._end_groups_of(node, "left the group, and its process has ended")
 
     def _restore_place(self, node: str, report: GroupReport) -> None:
         key = self._key(report.name, report.number, node)
@@ -296,9 +311,9 @@ class GroupRegistry:
         """The reasons of failed nodes, in the order of the failures."""
         return dict(self._failed)
 
-    def ended(self) -> list[str]:
-        """The nodes whose process has ended normally, and has no successor."""
-        return [node for node, why in self._gone.items() if not why]
+    def gone(self) -> dict[str, str]:
+        """The nodes whose process has no successor, and how it failed; empty: it did not."""
+        return dict(self._gone)
 
     def forget(self, job: Job) -> None:
         """The job has ended: drop its groups and failures."""
@@ -516,6 +531,11 @@ class GroupRegistry:
     ) -> None:
         members = [group.ranks[r] for r in sorted(group.joined) if group.ranks[r] not in but]
         self._outbox.tell(members, method, group=group.name, number=group.number, **parameters)
+
+
+def _uses(group: Group, node: str) -> bool:
+    """Whether the process of ``node`` has joined the group and not left it."""
+    return any(group.ranks[rank] == node for rank in group.joined - group.left)
 
 
 def _forget(untold: dict[tuple[str, str], Any], nodes: Collection[str]) -> None:

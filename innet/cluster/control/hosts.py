@@ -201,10 +201,19 @@ class HostProcesses:
         yield from self.forget(node)
         self._outbox.put(Kill(node))  # a child may have outlived the process that was started
 
-    def end(self, node: str) -> Operation[None]:
-        """The process of ``node`` has ended normally; no group waits for it any more."""
-        self._groups.end(node)
+    def end(self, node: str, how: str = "") -> Operation[None]:
+        """The process of ``node`` has ended with status 0; see :meth:`GroupRegistry.end`."""
+        self._groups.end(node, how)
         yield from self.forget(node)
+        self._outbox.put(Kill(node))  # a child may have outlived the process that was started
+
+    def replaced(self, node: str) -> Operation[None]:
+        """The process attached to ``node`` runs another program, so its node is gone (execve)."""
+        pid = self._processes.pop(node).pid
+        self._outbox.put(Unwatch(node))
+        yield from self.fail(
+            node, f"runs another program now, without closing its worker (process {pid})"
+        )
 
     def announce(self, node: str, incarnation: int, **told: Any) -> dict[str, str]:
         """That process of ``node`` serves prefixes (see :class:`ServedPrefixes`), and no others.

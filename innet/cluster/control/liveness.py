@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from innet.cluster.control.actions import Operation, OperationQueue, Outbox, PingNode
 from innet.cluster.control.hosts import HostProcesses, Registries
@@ -30,6 +31,8 @@ class Pong:
     Attributes:
         incarnation: of its process, as in the :class:`~innet.cluster.control.actions.PingNode`.
         unheard: the neighbours that it receives nothing from; ``None``: it did not answer.
+        lost: its process closed the socket of its node: it ``refused`` a connection, or ``ended``
+            one and has accepted none since.
         reading: how much the node and its links are used, if it says so.
     """
 
@@ -37,6 +40,7 @@ class Pong:
     incarnation: int
     unheard: tuple[str, ...] | None
     reading: NodeReading | None = None
+    lost: Literal["refused", "ended"] | None = None
 
     def about(self, neighbours: Collection[str]) -> Pong:
         """Without what the node says of others than its neighbours."""
@@ -425,6 +429,10 @@ class NetworkWatch:
             if unheard is not None:
                 self._silent_workers.on_answer(node)
                 self._outages.on_answer(node, unheard)
+            elif pong.lost is not None:
+                # A relay to another machine accepts connections in place of a process that is gone.
+                if pong.lost == "refused" or not self._is_heard(node):
+                    yield from self._hosts.replaced(node)
             elif why := self._silent_workers.on_silent(node, is_heard=self._is_heard(node)):
                 yield from self._hosts.expel(node, why)
 

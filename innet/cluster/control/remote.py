@@ -95,10 +95,10 @@ class RemoteController:
             self._record.gone[node] = why
         self._tell("lose_node", node=node, why=why)
 
-    def end(self, node: str) -> None:
+    def end(self, node: str, how: str) -> None:
         with self._lock:
             self._record.gone[node] = ""
-        self._tell("end_node", node=node)
+        self._tell("end_node", node=node, how=how)
 
     def failures(self) -> dict[str, str]:
         """The failed nodes and why, in the order of their failures.

@@ -288,7 +288,7 @@ class AttachedJobs:
         elif (why := self._controller.failures().get(node)) is not None:
             self._controller.lose(node, why)
         else:
-            self._controller.end(node)
+            self._controller.end(node, f"ended {process}")
 
     def _require_room(self, request: AttachRequest) -> None:
         """Check what needs no other rank, so that each rank gets the error at once."""

@@ -115,7 +115,7 @@ class Supervisor:
             began_s = time.monotonic()
             await worker.wait()
             if worker.returncode == 0:
-                await asyncio.to_thread(self._controller.end, node)
+                await asyncio.to_thread(self._controller.end, node, worker.describe_end())
                 return
             if not self._may_restart(node, time.monotonic() - began_s):
                 await self._lose(worker)
@@ -168,14 +168,16 @@ class Supervisor:
     async def _report(self) -> JobFailed:
         # The one that failed first may be the last to end: others end when they are notified. One
         # that a signal ended is a cause in any case: nobody dies of another's error that way.
+        # One that ended with status 0, or runs another program, fails those that wait for it.
         causes = await asyncio.to_thread(self._controller.failures)
         order = list(causes)
-        self._failed.sort(key=lambda w: (not _was_killed(w), order.index(w.label)))
-        first = self._failed[0]
+        failed = [worker for worker in self._workers.values() if worker.label in causes]
+        failed.sort(key=lambda w: (not _was_killed(w), order.index(w.label)))
+        first = failed[0]
         rank = list(self._workers).index(first.label)
         return JobFailed(
             f"{first.failure_report()}\n{self._cause_line(rank, first, causes[first.label])}",
-            _exit_code(first),
+            next(code for code in map(_exit_code, (first, *self._failed)) if code),
         )
 
     def _cause_line(self, rank: int, first: SupervisedProcess, why: str) -> str:
@@ -183,7 +185,7 @@ class Supervisor:
         cause, _, _ = why.partition("\n")
         if _was_killed(first) and cause != first.describe_end():
             cause += f", so it {first.describe_end()}"
-        if others := len(self._failed) - 1:
+        if others := sum(worker is not first for worker in self._failed):
             cause += f"; {others} more of {len(self._workers)} workers ended with an error after it"
         return f"rank {rank} ({first.label}) {cause}"
 

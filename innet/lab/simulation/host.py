@@ -92,10 +92,6 @@ class SimulatedHost:
             background.close()
         self._backgrounds.clear()
 
-    def ended(self) -> frozenset[str]:
-        """No host: simulated programs do not end their hosts."""
-        return frozenset()
-
     def stopped(self) -> frozenset[str]:
         """No host: simulated programs share one process."""
         return frozenset()

@@ -68,7 +68,7 @@ def test_without_a_controller_requests_fail_and_worker_ends_are_queued(
         async with controller:
             with pytest.raises(NoAnswer):
                 await asyncio.to_thread(controller.remote.ping)
-            await asyncio.to_thread(controller.remote.end, "h0")
+            await asyncio.to_thread(controller.remote.end, "h0", "exited with code 0")
             await asyncio.to_thread(controller.remote.lose, "h1", "was killed")
             assert await asyncio.to_thread(controller.remote.failures) == {"h1": "was killed"}
 

@@ -6,6 +6,7 @@ recovers.py ENDING TIMEOUT_S: how rank 2 of the first start ends, in the midst o
 import os
 import signal
 import sys
+import threading
 import time
 
 import numpy as np
@@ -26,6 +27,21 @@ def end():
         time.sleep(600)
     if ending == "raise":
         raise ValueError("a bad day")
+    if ending.startswith("quit"):
+        os._exit(int(ending.removeprefix("quit")))
+    if ending == "thread":
+        threading.Thread(target=lambda: os._exit(0)).start()
+        time.sleep(600)
+    if ending == "exec":
+        os.execv(sys.executable, [sys.executable, "-c", "import time; time.sleep(8)"])
+    if ending == "fork":
+        if os.fork():
+            os._exit(0)
+        time.sleep(600)
+    if ending == "segv":
+        os.kill(os.getpid(), signal.SIGSEGV)
+    if ending == "term":
+        os.kill(os.getpid(), signal.SIGTERM)
     sys.exit(int(ending.removeprefix("exit")))
 
 

@@ -254,6 +254,19 @@ TEST_CASE("a request for Data that an ended producer never published gets an err
     CHECK(fixture.kind("/job/g0/3/p2p.u8/0/0/seq=6/seg=0") == Kind::kPending);
 }
 
+TEST_CASE("a producer that publishes nothing more refuses what it has not published") {
+    Fixture fixture;
+    fixture.publish(fixture.spec("/p2p.u8/0/0", 1));
+    fixture.ask("/job/g0/3/p2p.u8/0/0/seq=2/seg=0");
+    fixture.publisher.end_producer(name("/job/g0/3"), std::nullopt, "rank 3 left");
+    CHECK(fixture.forwarder.put == std::vector<std::string>{"/job/g0/3/p2p.u8/0/0/seq=2/seg=0"});
+    CHECK(fixture.kind("/job/g0/3/p2p.u8/0/0/seq=1/seg=0") == Kind::kData);
+    const Production late = fixture.ask("/job/g0/3/p2p.u8/0/7/seq=0/seg=0");
+    REQUIRE(late.kind == Kind::kData);
+    const auto error = wire::DataView::parse(late.data.bytes());
+    CHECK(error->tensor_error() == static_cast<std::uint64_t>(wire::TensorErrorCode::kAborted));
+}
+
 TEST_CASE("a failed call answers pending and later requests of every type") {
     Fixture fixture;
     fixture.ask("/job/g0/3/sum.u8/seq=4/seg=0");
