@@ -180,7 +180,7 @@ def _jobs_and_groups(status: RunStatus) -> list[RenderableType]:
         parts.append(_groups_table(status))
     if status.pools:
         parts.append(_pools_table(status))
-    return parts
+    return [*parts, *_disk_faults(status)]
 
 
 def _jobs_table(status: RunStatus) -> FittedTable:
@@ -243,6 +243,19 @@ def _pools_table(status: RunStatus) -> FittedTable:
             table.add_row(*named, NameCell(node), offered, *used)
             named, used = (NameCell(""), ""), ("", "")
     return table
+
+
+def _disk_faults(status: RunStatus) -> list[RenderableType]:
+    """Tiers of pools that cannot write blocks, or could not."""
+    lines = [
+        f"{node}: {tier['fault'] or 'blocks could not be written or read'}; the "
+        f"{name.replace('_', ' ')} of {pool['tenant']} has lost {_count(tier['failed'])}"
+        for node, answer in status.nodes.items()
+        for pool in answer["pools"]
+        for name, tier in pool["tiers"].items()
+        if tier["fault"] or tier["failed"]
+    ]
+    return [Text("\n".join(lines), style="red")] if lines else []
 
 
 def _tenant(pool: Mapping[str, Any]) -> str:

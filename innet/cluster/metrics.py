@@ -191,6 +191,8 @@ _COUNTERS_BY: Final = (
 )
 _OF_TIERS: Final = (
     (CounterMetricFamily, "evictions", "evicted", "Blocks that made room for others"),
+    (CounterMetricFamily, "failed_blocks", "failed", "Blocks that a tier could not write or read"),
+    (CounterMetricFamily, "damaged_blocks", "damaged", "Blocks that were read with other bytes"),
     (GaugeMetricFamily, "blocks", "blocks", "Blocks in a tier"),
     (GaugeMetricFamily, "used_bytes", "used_bytes", "Bytes in a tier"),
     (GaugeMetricFamily, "capacity_bytes", "capacity_bytes", "Bytes that a tier may have"),

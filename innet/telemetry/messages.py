@@ -162,6 +162,9 @@ class TierCounters(_Message):
     """How long evicted blocks were in the tier."""
     damaged: int
     failed: int
+    """Blocks that it could not write or read."""
+    fault: str
+    """Why it cannot write blocks now; empty: it can."""
 
 
 class PoolCounters(_Message):

@@ -61,6 +61,7 @@ def answer(kind: str, peer: str) -> dict[str, object]:
              "operands": [("0", f"/n/{HOST}"), ("1", f"/n/{SWITCH}")]}
         ],
         "operations": [],
+        "pools": [],
     }  # fmt: skip
 
 
@@ -107,6 +108,15 @@ def test_a_wide_terminal_shows_whole_names_and_all_columns(status: RunStatus) ->
     assert f"{SWITCH}→{HOST}" in text
     assert "a wider terminal" not in text
     assert "marked" in text
+
+
+def test_status_shows_disks_that_take_no_blocks(status: RunStatus) -> None:
+    tier = {"fault": "blocks cannot be written to /d: 0 B free of 4 MiB", "failed": 12}
+    status.nodes[HOST]["pools"] = [{"tenant": "acme", "tiers": {"local_disk": tier}}]
+    text = "\n".join(printed(run_view(status), 300))
+    assert "/d: 0 B free of 4 MiB; the local disk of acme has lost 12" in text
+    tier.update(fault="", failed=0)
+    assert "has lost" not in "\n".join(printed(run_view(status), 300))
 
 
 def test_status_shows_datagrams_that_the_kernel_refused(status: RunStatus) -> None:

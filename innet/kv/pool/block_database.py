@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import sqlite3
 import stat
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,7 +17,9 @@ from typing import Final
 import numpy as np
 
 from innet.errors import KVError
+from innet.kv.pool.disk_space import FAULTS, DiskSpace
 from innet.kv.pool.network import Sealed
+from innet.private_files import make_private_folder
 
 _log = logging.getLogger(__name__)
 
@@ -40,6 +44,8 @@ _SHRINK_PAGES = 256
 _INCREMENTAL: Final = 2
 """The mode of ``auto_vacuum`` in which free pages are given back on request."""
 _LAST_ROW = 1 << 62
+RETRY_S = 10.0
+"""Between attempts to open a file that could not be opened, or only be read."""
 _FAULTS_OF_THE_DISK = (
     sqlite3.SQLITE_BUSY,
     sqlite3.SQLITE_CANTOPEN,
@@ -117,20 +123,25 @@ def _checkpoint_pages(pages: int) -> int:
 
 
 class WriteFailures:
-    """Logs the first of several failed writes in a row."""
+    """Logs the first of several failed writes in a row.
+
+    Attributes:
+        fault: of the last write; empty: it succeeded.
+    """
 
     def __init__(self, place: str) -> None:
         self._place = place
-        self._level = logging.WARNING
+        self.fault = ""
 
-    def failed(self, error: Exception) -> None:
+    def failed(self, cause: object) -> None:
         """Blocks could not be written."""
-        _log.log(self._level, "blocks cannot be written to %s: %s", self._place, error)
-        self._level = logging.DEBUG
+        level = logging.DEBUG if self.fault else logging.WARNING
+        self.fault = f"blocks cannot be written to {self._place}: {cause}"
+        _log.log(level, "%s", self.fault)
 
     def succeeded(self) -> None:
         """Blocks were written: the next failure is logged again."""
-        self._level = logging.WARNING
+        self.fault = ""
 
 
 class BlockDatabase:
@@ -141,21 +152,25 @@ class BlockDatabase:
     an empty one. A larger file, of an earlier capacity, shrinks as records are deleted, see
     :meth:`shrink`.
 
+    Where the disk is full, read-only or broken, nothing is written. What is there is read as far as
+    possible, and :meth:`reopen` tries again.
+
     Attributes:
         is_too_large: the file is larger than its capacity.
+        is_writable: whether records can be written; else :attr:`fault` says why not.
         batch_bytes: of records that one call should write at most, so that the journal stays small.
     """
 
     def __init__(self, path: Path, capacity_bytes: int) -> None:
         """
         Args:
-            path: of the file.
+            path: of the file; its folder is made if there is none.
             capacity_bytes: of records, see :func:`record_bytes`; the file grows to 1/256 more, and
                 a journal beside it to twice :attr:`batch_bytes` and one record: see
                 :func:`room_bytes`.
 
         Raises:
-            KVError: another process has it open, or the file cannot be created.
+            KVError: another process has it open, or it cannot be a file of this user.
         """
         self._path = path
         pages = capacity_bytes // PAGE_BYTES
@@ -163,22 +178,47 @@ class BlockDatabase:
         self._checkpoint_pages = _checkpoint_pages(pages)
         self.batch_bytes = self._checkpoint_pages * PAGE_BYTES
         self.is_too_large = False
+        self.is_writable = False
         self._failures = WriteFailures(str(path))
-        self._connection = self._opened()
+        self._connection: sqlite3.Connection | None = None
+        self._inode = 0
+        self._retry_s = 0.0
+        self._open()
+
+    @property
+    def fault(self) -> str:
+        """Why records cannot be written now; empty: they can."""
+        return self._failures.fault
+
+    @property
+    def may_reopen(self) -> bool:
+        """Whether it is time to try :meth:`reopen`."""
+        return not self.is_writable and time.monotonic() >= self._retry_s
+
+    def reopen(self) -> list[BlockRecord] | None:
+        """The records, if they can be written now; ``None``: it does not work yet."""
+        with suppress(KVError):
+            self._open()
+        return self.records() if self.is_writable else None
 
     def records(self) -> list[BlockRecord]:
         """All records in the order of writing, without damaged ones."""
         query = "SELECT id, name, depth, size FROM block INDEXED BY listed"
+        if self._connection is None:
+            return []
         try:
             rows = self._connection.execute(query).fetchall()
-        except sqlite3.Error:
-            self.reset()
+        except sqlite3.Error as error:
+            if self.is_writable and self._is_damage(error):
+                self.reset()
             return []
         listed = [record for row in rows if (record := _listed(row)) is not None]
         return sorted(listed, key=lambda record: record.row)
 
     def read(self, row: int) -> Sealed | None:
         """The block of a record, not verified; ``None``: it cannot be read."""
+        if self._connection is None:
+            return None
         try:
             found = self._connection.execute(
                 "SELECT root, contents FROM block WHERE id = ?", (row,)
@@ -193,9 +233,15 @@ class BlockDatabase:
     def write(self, dropped: Sequence[int], added: Sequence[BlockRecord]) -> bool:
         """Delete and add records, all or none; false: none, for lack of room or because of a fault.
 
-        A database that turns out to be damaged is replaced by an empty one first.
+        A database that turns out to be damaged, or whose file was deleted, is replaced by an empty
+        one first.
         """
         try:
+            if self._is_gone():
+                _log.warning("%s was deleted, with its blocks: a new one is made", self._path)
+                self._open()
+            if not self.is_writable:
+                return False
             try:
                 self._write(dropped, added)
             except sqlite3.Error as error:
@@ -203,7 +249,10 @@ class BlockDatabase:
                     raise
                 self.reset()
                 self._write((), added)
-        except (sqlite3.Error, KVError) as error:
+        except (OSError, sqlite3.Error) as error:
+            self._failures.failed(self._cause(error))
+            return False
+        except KVError as error:
             self._failures.failed(error)
             return False
         if added:
@@ -212,6 +261,8 @@ class BlockDatabase:
 
     def shrink(self) -> bool:
         """Give some free pages of a file that is too large back to the disk; false: a fault."""
+        if self._connection is None:
+            return False
         try:
             excess = _number(self._connection, "page_count") - self._pages
             # The statement makes a step for each page, and ``execute`` only the first one.
@@ -233,20 +284,23 @@ class BlockDatabase:
         Raises:
             KVError: the file cannot be replaced.
         """
-        self._connection.close()
-        self._connection = self._opened(is_new=True)
+        self._open(is_new=True)
+        if not self.is_writable:
+            raise KVError(self.fault)
 
     def close(self) -> None:
         """Close the file."""
-        self._connection.close()
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+        self.is_writable = False
 
     def _write(self, dropped: Sequence[int], added: Sequence[BlockRecord]) -> None:
-        with self._connection:
-            self._connection.execute("BEGIN IMMEDIATE")
-            self._connection.executemany(
-                "DELETE FROM block WHERE id = ?", [(row,) for row in dropped]
-            )
-            self._connection.executemany(
+        assert self._connection is not None
+        with self._connection as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            connection.executemany("DELETE FROM block WHERE id = ?", [(row,) for row in dropped])
+            connection.executemany(
                 "INSERT INTO block VALUES (?, ?, ?, ?, ?, ?)",
                 [
                     (r.row, r.name.encode(), r.depth, r.size, r.block.root, r.block.contents)
@@ -255,29 +309,123 @@ class BlockDatabase:
                 ],
             )
 
-    def _opened(self, *, is_new: bool = False) -> sqlite3.Connection:
+    def _open(self, *, is_new: bool = False) -> None:
+        """Open the file to write, or to read if the disk does not allow more.
+
+        Raises:
+            KVError: see the constructor.
+        """
+        self.close()
+        self._retry_s = time.monotonic() + RETRY_S
         try:
-            self._close_to_others()
-            if is_new:
-                self._delete()
-            try:
-                connection = self._connected()
-            except sqlite3.Error as error:
-                if not self._is_damage(error):
-                    raise
-            else:
-                self.is_too_large = _number(connection, "page_count") > self._pages
-                if not self.is_too_large or self._can_shrink(connection):
-                    return connection
-                connection.close()
-            self._delete()
-            self.is_too_large = False
-            return self._connected()
+            self._connection = self._opened(is_new)
         except (OSError, sqlite3.Error) as error:
-            raise KVError(
-                f"blocks cannot be kept in {self._path}: {error}. Give each pool of each process a "
-                "folder of its own that it can write to"
-            ) from error
+            if not self._is_fault(error):
+                raise KVError(self._refusal(error)) from error
+            self._connection = self._opened_to_read()
+            self._failures.failed(
+                f"{self._cause(error)}. This member keeps blocks in memory"
+                f"{'' if self._connection is None else ', reads those that are on the disk'}, and "
+                f"tries again every {RETRY_S:g} s. Free space, or name another folder"
+            )
+            return
+        self.is_writable = True
+        self._inode = self._path.stat().st_ino
+        self._failures.succeeded()
+        space, needed = DiskSpace.of(self._path), self._needed_bytes()
+        if space is not None and space.free_bytes < needed:
+            _log.warning(
+                "blocks in %s: %s. When it is full, no more are kept. Free space, or give the "
+                "disk a smaller size", self._path, space.described(needed),
+            )  # fmt: skip
+
+    def _opened(self, is_new: bool) -> sqlite3.Connection:
+        make_private_folder(self._path.parent)
+        self._close_to_others()
+        if is_new:
+            self._delete()
+        try:
+            connection = self._connected()
+        except sqlite3.Error as error:
+            if not self._is_damage(error):
+                raise
+        else:
+            self.is_too_large = _number(connection, "page_count") > self._pages
+            if not self.is_too_large or self._can_shrink(connection):
+                return connection
+            connection.close()
+        self._delete()
+        self.is_too_large = False
+        return self._connected()
+
+    def _opened_to_read(self) -> sqlite3.Connection | None:
+        """The file without its journal, of which nothing is written; ``None``: it is no database.
+
+        A page that the journal has newer reads as damaged at worst, because blocks are verified.
+        """
+        uri = f"{self._path.absolute().as_uri()}?mode=ro&immutable=1"
+        try:
+            connection = sqlite3.connect(
+                uri, uri=True, timeout=0, isolation_level=None, check_same_thread=False
+            )
+        except sqlite3.Error:
+            return None
+        try:
+            connection.execute("PRAGMA trusted_schema = OFF")
+            connection.execute("PRAGMA cell_size_check = ON")
+            connection.execute("SELECT id FROM block LIMIT 1").fetchall()
+        except sqlite3.Error:
+            connection.close()
+            return None
+        return connection
+
+    def _is_fault(self, error: OSError | sqlite3.Error) -> bool:
+        """Whether the disk is at fault, which may pass, rather than the choice of the folder."""
+        if isinstance(error, OSError):
+            return error.errno in FAULTS and (error.errno != errno.EROFS or self._path.exists())
+        kind = _kind(error)
+        if kind in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM):
+            return True
+        space = DiskSpace.of(self._path)
+        is_short = space is not None and (space.is_read_only or not space.has_free_files)
+        return is_short and kind in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
+
+    def _refusal(self, error: OSError | sqlite3.Error) -> str:
+        if isinstance(error, OSError):
+            return (
+                f"blocks cannot be kept in {self._path}: {error.strerror or error}. Name a folder "
+                "that can be created, or one of this user"
+            )
+        is_open = _kind(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+        return (
+            f"blocks cannot be kept in {self._path}: "
+            f"{'another process has it open' if is_open else error}. Give each pool of each "
+            "process a folder of its own that it can write to"
+        )
+
+    def _cause(self, error: Exception) -> str:
+        """The error, and the state of the disk."""
+        text = error.strerror if isinstance(error, OSError) else None
+        space = DiskSpace.of(self._path)
+        state = "" if space is None else f"; {space.described(self._needed_bytes())}"
+        return f"{text or error}{state}"
+
+    def _needed_bytes(self) -> int:
+        """What the files may take in addition to what they take."""
+        taken = 0
+        for path in self._files():
+            with suppress(OSError):
+                taken += path.stat().st_size
+        return self._pages * PAGE_BYTES + 2 * self.batch_bytes - taken
+
+    def _is_gone(self) -> bool:
+        """Whether the file was deleted, or replaced by another one."""
+        if not self.is_writable:
+            return False
+        try:
+            return self._path.stat().st_ino != self._inode
+        except FileNotFoundError:
+            return True
 
     def _can_shrink(self, connection: sqlite3.Connection) -> bool:
         can_shrink = _number(connection, "auto_vacuum") == _INCREMENTAL
@@ -299,9 +447,13 @@ class BlockDatabase:
             self._path, timeout=0, isolation_level=None, check_same_thread=False
         )
         try:
-            connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
-            connection.execute(f"PRAGMA auto_vacuum = {_INCREMENTAL}")
+            # First, so that the journal's index is in memory: a full disk has no room for it.
             connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+            connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
+            if (
+                _number(connection, "auto_vacuum") != _INCREMENTAL
+            ):  # this writes, also what is there
+                connection.execute(f"PRAGMA auto_vacuum = {_INCREMENTAL}")
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = NORMAL")
             # Some builds of SQLite write zeros over all that is deleted otherwise.
@@ -337,8 +489,7 @@ class BlockDatabase:
 
     def _is_damage(self, error: sqlite3.Error) -> bool:
         """Whether the file is damaged, rather than the disk full or another process in the way."""
-        # The low byte of a code is its kind.
-        kind = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
+        kind = _kind(error)
         if kind == sqlite3.SQLITE_READONLY:  # the file's header can say so, too
             return os.access(self._path, os.W_OK)
         return kind not in _FAULTS_OF_THE_DISK
@@ -350,6 +501,11 @@ class BlockDatabase:
     def _files(self) -> list[Path]:
         suffixes = ("", "-wal", "-shm", "-journal")
         return [self._path.with_name(self._path.name + suffix) for suffix in suffixes]
+
+
+def _kind(error: sqlite3.Error) -> int:
+    """The low byte of an error's code."""
+    return int(getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)) & 0xFF
 
 
 def _number(connection: sqlite3.Connection, pragma: str) -> int:

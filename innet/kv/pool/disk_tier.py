@@ -7,18 +7,17 @@ import itertools
 import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Protocol, TypeVar
 
-from innet.errors import KVError
 from innet.kv.eviction import DEFAULT_POLICY, PolicyName
 from innet.kv.pool.block_database import BlockDatabase, BlockRecord, record_bytes, room_bytes
 from innet.kv.pool.network import Contents, Sealed
 from innet.kv.pool.object_storage import BlockRecords, ObjectStorage, is_url
+from innet.kv.pool.statistics import TierStatistics
 from innet.kv.pool.tiers import BlockTier, Entry, MemoryTier
 from innet.kv.pool.waiting import wait_to_end
-from innet.private_files import make_private_folder
 
 Result = TypeVar("Result")
 
@@ -66,7 +65,8 @@ class DiskTier(BlockTier[_OnDisk]):
     """Blocks in a database on disk, or in an object storage.
 
     It writes in the background: a block that is not yet written is read from memory. Blocks that
-    cannot be written are lost, and counted.
+    cannot be written are lost, and counted. A folder to which nothing can be written keeps what it
+    has, and takes blocks as soon as it can.
 
     Attributes:
         on_gone: called with the name of a block that was evicted or lost, not removed.
@@ -110,7 +110,8 @@ class DiskTier(BlockTier[_OnDisk]):
             work: runs blocking calls; by default a thread.
 
         Raises:
-            KVError: the folder cannot be written to, or another process uses it.
+            KVError: the folder cannot be one of this user's, or another process uses it. Where the
+                disk is full or broken, the tier keeps no new blocks.
         """
         if not is_url(folder):
             capacity_bytes = room_bytes(capacity_bytes)
@@ -127,8 +128,12 @@ class DiskTier(BlockTier[_OnDisk]):
             work.close()
             raise
         tier = cls(database, capacity_bytes, policy, work)
-        tier._start_with(listed)
+        tier._adopt(listed)
         return tier
+
+    def statistics(self) -> TierStatistics:
+        """The tier's figures."""
+        return replace(super().statistics(), fault=self._database.fault)
 
     def depth(self, name: str) -> int:
         """A block's position in its prompt; 0 for one that is not here."""
@@ -154,6 +159,10 @@ class DiskTier(BlockTier[_OnDisk]):
     def put(self, name: str, block: Sealed, depth: int) -> None:
         """Keep a block, if there is room for it."""
         if self.use(name):
+            return
+        if not self._database.is_writable:  # it would displace a block that can be read
+            self._failed += 1
+            self._write_soon()
             return
         record = BlockRecord.of(next(self._rows), name, depth, block)
         if not self._has_room(record.size):
@@ -222,16 +231,24 @@ class DiskTier(BlockTier[_OnDisk]):
                 await self.flush()
             self.put(name, entry.kept, entry.depth)
 
-    def _start_with(self, listed: list[BlockRecord]) -> None:
-        """Start with the blocks of the database."""
+    def _adopt(self, listed: list[BlockRecord]) -> None:
+        """Take the blocks of a database that was opened, beside those that are here already."""
         for record in listed:
-            if record.name in self or not self._has_room(record.size):
+            entry = self._entries.get(record.name)
+            if entry is None and self._has_room(record.size):
+                entry = Entry(record.size, record.depth, _OnDisk(record.row))
+                for victim, evicted in self._insert(record.name, entry):
+                    self._drop(victim, evicted.kept)
+            elif entry is None or record.name in self._waiting:
                 self._dropped.append(record.row)
-                continue
-            entry = Entry(record.size, record.depth, _OnDisk(record.row))
-            for victim, evicted in self._insert(record.name, entry):
-                self._drop(victim, evicted.kept)
+            elif entry.kept.row != record.row:
+                self._dropped.append(entry.kept.row)
+                entry.kept.row = record.row
         self._rows = itertools.count(1 + max((record.row for record in listed), default=0))
+        for name, waiting in self._waiting.items():
+            row = next(self._rows)
+            self._waiting[name] = replace(waiting, row=row)
+            self._entries[name].kept.row = row
         self._write_soon()
 
     def _has(self, row: int, name: str) -> bool:
@@ -252,7 +269,10 @@ class DiskTier(BlockTier[_OnDisk]):
             self._writing = asyncio.ensure_future(self._write())
 
     def _has_work(self) -> bool:
-        shrinks = self._database.is_too_large and not self._is_closing
+        database = self._database
+        if not database.is_writable:
+            return bool(self._waiting) or (database.may_reopen and not self._is_closing)
+        shrinks = database.is_too_large and not self._is_closing
         return bool(self._waiting or self._dropped or shrinks)
 
     async def _write(self) -> None:
@@ -264,6 +284,12 @@ class DiskTier(BlockTier[_OnDisk]):
 
     async def _write_step(self) -> bool:
         """Write something, or shrink the database if nothing waits; false: it did not work."""
+        if self._database.may_reopen:
+            listed = await self._work.run(self._database.reopen)
+            if listed is not None:
+                self._adopt(listed)
+        if not self._database.is_writable and not self._waiting:
+            return False
         if self._waiting or self._dropped:
             return await self._write_batch()
         return await self._work.run(lambda: self._database.shrink())
@@ -311,16 +337,4 @@ class DiskTier(BlockTier[_OnDisk]):
 def _opened(folder: Path | str, capacity_bytes: int) -> BlockRecords:
     if is_url(folder):
         return ObjectStorage(str(folder))
-    path = Path(folder)
-    _make(path)
-    return BlockDatabase(path / FILE_NAME, capacity_bytes)
-
-
-def _make(folder: Path) -> None:
-    try:
-        make_private_folder(folder)
-    except OSError as error:
-        raise KVError(
-            f"blocks cannot be kept in {folder}: {error.strerror}. Name a folder that "
-            "can be created, or one of this user"
-        ) from error
+    return BlockDatabase(Path(folder) / FILE_NAME, capacity_bytes)

@@ -39,6 +39,17 @@ class BlockRecords(Protocol):
     @property
     def batch_bytes(self) -> int: ...
 
+    @property
+    def is_writable(self) -> bool: ...
+
+    @property
+    def fault(self) -> str: ...
+
+    @property
+    def may_reopen(self) -> bool: ...
+
+    def reopen(self) -> list[BlockRecord] | None: ...
+
     def records(self) -> list[BlockRecord]: ...
 
     def read(self, row: int) -> Sealed | None: ...
@@ -95,6 +106,9 @@ class ObjectStorage:
     is_too_large: Final = False
     """Never: a deleted object takes no room."""
     batch_bytes: Final = 16 << 20
+    is_writable: Final = True
+    """A write that fails is tried again with the next block."""
+    may_reopen: Final = False
 
     def __init__(self, url: str) -> None:
         """``url`` as fsspec takes it, such as ``s3://bucket/prefix``.
@@ -123,6 +137,15 @@ class ObjectStorage:
             ) from error
         self._paths = {record.row: self._path(record) for record in self._listed}
         self._failures = WriteFailures(self._folder)
+
+    @property
+    def fault(self) -> str:
+        """Why the last write failed; empty: it did not."""
+        return self._failures.fault
+
+    def reopen(self) -> list[BlockRecord] | None:
+        """There is nothing to open."""
+        return None
 
     def records(self) -> list[BlockRecord]:
         """All records that were there at the beginning, in the order of writing."""

@@ -14,6 +14,7 @@ from innet.printable import printable
 from innet.telemetry.durations import Ages, Durations
 
 _MOST_LABEL_CHARACTERS: Final = 64
+MOST_FAULT_CHARACTERS: Final = 500
 
 
 class Place(Enum):
@@ -45,6 +46,7 @@ class TierStatistics:
         evicted: blocks that made room for others.
         damaged: blocks that were read back with other bytes than were written.
         failed: blocks that it could not write or read.
+        fault: why it cannot write blocks now; empty: it can.
         eviction_ages: how long the evicted blocks were in the tier.
     """
 
@@ -55,6 +57,7 @@ class TierStatistics:
     evicted: int
     damaged: int = 0
     failed: int = 0
+    fault: str = ""
     eviction_ages: Ages = field(default_factory=Ages)
 
 
@@ -168,7 +171,10 @@ class PoolStatistics:
             "load_times": _durations(self.load_times),
             "store_times": _durations(self.store_times),
             "tiers": {
-                name.replace(" ", "_"): dataclasses.asdict(tier)
+                name.replace(" ", "_"): {
+                    **dataclasses.asdict(tier),
+                    "fault": printable(tier.fault)[:MOST_FAULT_CHARACTERS],
+                }
                 for name, tier in self.tiers.items()
             },
         }

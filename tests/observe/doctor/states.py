@@ -140,6 +140,7 @@ def _answer(node: str) -> dict[str, Any]:
         "reducer": {"refused_no_slot": 0, "reductions_started": 0},
         "endpoint": dict.fromkeys(_ENDPOINT, 0),
         "operations": [],
+        "pools": [],
         "last_unroutable": "/",
         "routes": [[f"/n/{other}", 0, 0] for other in NODES if other != node],
         "links": [

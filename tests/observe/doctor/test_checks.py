@@ -337,3 +337,14 @@ def test_a_restarted_process_is_not_compared_with_its_predecessor() -> None:
     state.before["s0"]["uptime_s"] = 1000.0
     state.before["s0"]["reducer"]["refused_no_slot"] = 1_000_000
     assert state.examine() == []
+
+
+def test_a_disk_that_takes_no_blocks_is_reported() -> None:
+    state = State()
+    tier = {"fault": "blocks cannot be written to /d: 0 B free of 4 MiB", "failed": 7}
+    state.after["h0"]["pools"] = [{"tenant": "acme", "tiers": {"home_disk": tier}}]
+    finding = state.only_finding()
+    assert (finding.check, finding.subject) == ("unwritable_disk", "h0")
+    assert "in its home disk: blocks cannot be written to /d: 0 B free of 4 MiB" in finding.problem
+    tier["fault"] = ""
+    assert state.examine() == []

@@ -17,6 +17,7 @@ from innet.observe.doctor.checks.nodes import (
     StragglingRank,
     WrongClock,
 )
+from innet.observe.doctor.checks.pools import UnwritableDisk
 from innet.observe.doctor.checks.routes import MissingRoute, UnannouncedPrefix
 from innet.observe.doctor.finding import Check, Finding
 from innet.observe.doctor.observation import Observation
@@ -32,6 +33,7 @@ CHECKS: tuple[Check, ...] = (
     LossyLink(),
     StragglingRank(),
     NoFreeSlot(),
+    UnwritableDisk(),
     RefusedPackets(),
     StarvedNode(),
     WrongClock(),
