@@ -202,6 +202,13 @@ class RecoverySettings(_Model):
         description="how long ranks without another path wait for the return of a link that is cut "
         "or a switch that hangs, before their groups end; inf: until their deadlines",
     )
+    stop_grace_s: float = Field(
+        default=30.0,
+        ge=0,
+        le=86400,
+        description="time that a worker has between SIGTERM and SIGKILL, for a checkpoint, when "
+        "its job ends: by Ctrl-C, `innet down`, or because another worker failed",
+    )
     worker_timeout_s: float = Field(
         default=30.0,
         gt=0,

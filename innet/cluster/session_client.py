@@ -16,7 +16,7 @@ from typing import Annotated, Any
 from pydantic import Field, TypeAdapter
 
 from innet.cluster.emulation.kernel_network import LinkStatus
-from innet.cluster.emulation.processes import SupervisedProcess
+from innet.cluster.emulation.processes import MOST_GRACE_S, SupervisedProcess
 from innet.cluster.emulation.runs import RunRecord
 from innet.cluster.emulation.termination import TerminationSignals
 from innet.cluster.requests import RequestClient
@@ -50,12 +50,15 @@ class RestartPolicy:
         serve: the workers are servers that do not need each other: each that dies is restarted,
             after a pause that grows, unless it dies repeatedly soon after its start. The others go
             on.
+        grace_s: that each worker has between SIGTERM and SIGKILL, at most a day; by default the
+            setting ``recovery.stop_grace_s``.
     """
 
     max_restarts: int | None = None
     elastic: bool = False
     on_worker_death: OnDeath = "abort"
     serve: bool = False
+    grace_s: Annotated[float, Field(ge=0, le=MOST_GRACE_S)] | None = None
 
     @property
     def restarts(self) -> int:

@@ -35,10 +35,13 @@ def assert_over(launcher: subprocess.Popen[str]) -> str:
     ],
 )
 def test_one_interrupt_is_enough(mode: str, worker: str) -> None:
-    with started("run", "star:2", "--mode", mode, "--", "sh", "-c", worker) as launcher:
+    options = ("--mode", mode, "--grace", "500ms")
+    with started("run", "star:2", *options, "--", "sh", "-c", worker) as launcher:
         read_until(launcher, "working")
         launcher.send_signal(signal.SIGINT)
-        assert_over(launcher)
+        said = assert_over(launcher)
+        is_killed = "did not end within 0.5 s of SIGTERM, and is killed" in said
+        assert is_killed == (worker == STUBBORN)
 
 
 def test_a_second_interrupt_kills_stubborn_processes_and_starts_nothing() -> None:

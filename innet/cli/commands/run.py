@@ -126,6 +126,17 @@ class RestartOptions(options.OptionGroup):
             "others go on",
         ),
     ] = False
+    grace_s: Annotated[
+        float | None,
+        options.time_option(
+            "--grace",
+            least_s=0,
+            most_s=86400,
+            help="Time between SIGTERM and SIGKILL of each rank, when the job ends by Ctrl-C, "
+            "[cyan]innet down[/] or another rank's failure; a second Ctrl-C kills at once",
+            default="30s",
+        ),
+    ] = None
 
 
 @options.grouped

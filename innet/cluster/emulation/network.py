@@ -267,6 +267,13 @@ class Network:
         record.token_file = path
         self._save(record)
 
+    def record_grace(self, grace_s: float) -> None:
+        """Record that workers have so long between SIGTERM and SIGKILL, or as long as others."""
+        record = self._entered_record()
+        if grace_s > record.stop_grace_s:
+            record.stop_grace_s = grace_s
+            self._save(record)
+
     def record_metrics(self, url: str) -> None:
         """Record where the run's metrics are served."""
         record = self._entered_record()

@@ -28,7 +28,8 @@ from innet.node.node_config import REGISTRY_VARIABLE, RUN_ID_VARIABLE
 from innet.telemetry.logs.output import OutputSink
 
 DEFAULT_GRACE_S = 5.0
-"""Time that a process has between SIGTERM and SIGKILL."""
+"""Time that a process of innet itself has between SIGTERM and SIGKILL."""
+MOST_GRACE_S = 86400.0
 
 _TAIL_LINES = 20
 _READ_BYTES = 65536
@@ -79,6 +80,8 @@ class ProcessSpec:
     """Descriptor of its standard input; ``None``: empty."""
     files: tuple[Path, ...] = ()
     """Files of the run that the process reads, besides those named in its environment."""
+    grace_s: float = DEFAULT_GRACE_S
+    """Time that the process has between SIGTERM and SIGKILL."""
 
 
 class _LineReader:
@@ -194,17 +197,28 @@ class SupervisedProcess:
 
 
 async def end_processes(
-    processes: Iterable[SupervisedProcess], grace_s: float = DEFAULT_GRACE_S
+    processes: Iterable[SupervisedProcess], tell: Callable[[str], None] = lambda _text: None
 ) -> None:
-    """End the running processes: SIGTERM, and SIGKILL after ``grace_s`` seconds."""
+    """End the running processes: SIGTERM, and SIGKILL after the grace period of each.
+
+    ``tell`` receives a line about each that is killed.
+    """
+
+    async def end(process: SupervisedProcess) -> None:
+        process.send_signal(signal.SIGTERM)
+        grace_s = process.spec.grace_s
+        try:
+            await asyncio.wait_for(process.wait(), grace_s)
+        except TimeoutError:
+            tell(
+                f"{process.label} ({process.place}) did not end within {grace_s:g} s of SIGTERM, "
+                "and is killed"
+            )
+            process.send_signal(signal.SIGKILL)
+            await process.wait()
+
     alive = [process for process in processes if process.returncode is None]
-    waits = [asyncio.ensure_future(process.wait()) for process in alive]
-    for signum, timeout_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, None)):
-        if waits:
-            for process in alive:
-                process.send_signal(signum)
-            _, waiting = await asyncio.wait(waits, timeout=timeout_s)
-            waits = list(waiting)
+    await asyncio.gather(*(end(process) for process in alive))
 
 
 ExitCallback = Callable[[SupervisedProcess], object]
@@ -289,10 +303,10 @@ class ProcessGroup:
         """Mark the group as terminating: no process is restarted from now on."""
         self._terminating = True
 
-    async def terminate(self, grace_s: float = DEFAULT_GRACE_S) -> None:
-        """End all processes: SIGTERM, and SIGKILL for those alive ``grace_s`` seconds later."""
+    async def terminate(self) -> None:
+        """End all processes: see :func:`end_processes`."""
         self._terminating = True
-        await end_processes(self.processes, grace_s)
+        await end_processes(self.processes)
 
     def kill(self) -> None:
         """Send SIGKILL to all processes now; :meth:`terminate` then has nothing to wait for."""

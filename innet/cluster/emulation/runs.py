@@ -110,7 +110,7 @@ _RUN_ID_PATTERN = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{_MAX_RUN_ID_CHARAC
 _POLL_S = 0.02
 _KILL_TIMEOUT_S = 5.0
 _LAUNCHER_GRACE_S = 20.0
-"""More than a launcher needs to end its processes, also those that ignore SIGTERM."""
+"""More than a launcher needs beside the grace period of its workers."""
 _STRAY_GRACE_S = 1.0
 
 
@@ -180,6 +180,8 @@ class RunRecord(BaseModel):
     kept_up: bool = False
     """Whether the run stays until it is taken down, and does not belong to one job."""
     processes: tuple[RecordedProcess, ...] = ()
+    stop_grace_s: float = 0.0
+    """The longest time that a worker has between SIGTERM and SIGKILL."""
     namespaces: dict[str, str] = {}
     """A path for ``nsenter --net=`` for each node with a namespace, valid while it lives."""
 
@@ -419,7 +421,7 @@ def remove_run(record: RunRecord) -> None:
         )
     if record.launcher != ProcessIdentity.current():
         record.mark_going_down()
-        _end([record.launcher], record.run_id, _LAUNCHER_GRACE_S)
+        _end([record.launcher], record.run_id, record.stop_grace_s + _LAUNCHER_GRACE_S)
     _end(_processes_of(record), record.run_id, _STRAY_GRACE_S)
     shutil.rmtree(record.run_dir, ignore_errors=True)
     with contextlib.suppress(OSError):  # other runs are in it

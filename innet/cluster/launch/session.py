@@ -274,6 +274,10 @@ class Session:
                 tracing = await stack.enter_async_context(self._trace(job, chosen.trace))
                 added.update(tracing.environment)
             policy = chosen.restarts or RestartPolicy()
+            grace_s = policy.grace_s
+            if grace_s is None:
+                grace_s = self.settings.recovery.stop_grace_s
+            self.network.record_grace(grace_s)
             job_path = self._files.write_job(job, policy.on_worker_death, self._processor)
             environments = dict(
                 await self._worker_environments(
@@ -291,6 +295,7 @@ class Session:
                     directory=chosen.directory,
                     stdin=chosen.stdin if node == ranks[0] else None,
                     files=(self._files.certificates_path(job),),
+                    grace_s=grace_s,
                 )
                 return self.network.start(node, spec, chosen.output)
 

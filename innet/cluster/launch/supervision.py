@@ -13,10 +13,8 @@ from innet.cluster.session_client import OnGivenUp, RestartPolicy
 from innet.errors import JobFailed
 
 _FAILURE_GRACE_S = 10.0
-_INTERRUPT_GRACE_S = 2.0
-"""Somebody waits at the terminal."""
-_SERVER_GRACE_S = 10.0
-"""Grace period of servers: they complete requests, and write their blocks to disk."""
+"""How long the workers of a job that failed may run on before they get SIGTERM."""
+_SAY_AFTER_S = 2.0
 _FAILED_STARTS = 5
 """A server that died so often in a row soon after its start is not started again."""
 _STEADY_S = 600.0
@@ -76,15 +74,29 @@ class Supervisor:
                 self._workers[node] = self._start(node, 0)
             await self._follow()
             if self._failed and not self._ended_well():
-                await end_processes(self._workers.values(), grace_s=0.0)
+                await self._end_workers()
                 raise await self._report()
             return await self._losses()
-        except asyncio.CancelledError:
-            grace_s = _SERVER_GRACE_S if self._policy.serve else _INTERRUPT_GRACE_S
-            await end_processes(self._workers.values(), grace_s)
-            raise
         finally:
-            await end_processes(self._workers.values())
+            await self._end_workers()
+
+    async def _end_workers(self) -> None:
+        """End those that run, and say whom the program waits for."""
+
+        def say() -> None:
+            running = [w for w in self._workers.values() if w.returncode is None]
+            if running:
+                self._tell(
+                    f"SIGTERM was sent; waiting up to {max(w.spec.grace_s for w in running):g} s "
+                    f"(--grace) for {', '.join(w.label for w in running)} to end, which another "
+                    "Ctrl-C kills"
+                )
+
+        saying = asyncio.get_running_loop().call_later(_SAY_AFTER_S, say)
+        try:
+            await end_processes(self._workers.values(), self._tell)
+        finally:
+            saying.cancel()
 
     async def _follow(self) -> None:
         """Wait until each node's last worker has ended, or a failed job's grace period is over."""

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, Field
 
 from innet.cluster.emulation.machine_fabric import SocketName
+from innet.cluster.emulation.processes import DEFAULT_GRACE_S, MOST_GRACE_S
 from innet.validation_messages import StrictModel
 
 
@@ -125,6 +126,7 @@ class StartRequest(StrictModel):
         argv: ``python`` is the agent's own interpreter.
         environment: added to the agent's.
         directory: working directory; ``None``: the agent's.
+        grace_s: between SIGTERM and SIGKILL.
     """
 
     label: str
@@ -132,6 +134,7 @@ class StartRequest(StrictModel):
     argv: tuple[str, ...]
     environment: dict[str, str]
     directory: Path | None = None
+    grace_s: float = Field(default=DEFAULT_GRACE_S, ge=0, le=MOST_GRACE_S)
 
 
 class Started(StrictModel):

@@ -43,7 +43,6 @@ from innet.security.keys import KEYS_VARIABLE
 from innet.topology import Topology
 
 _PYTHON = "python"
-_INTERRUPT_GRACE_S = 2.0
 
 
 class MachineCommands:
@@ -165,7 +164,7 @@ class MachineCommands:
             returncode = await process.wait()
         finally:
             # The launcher has ended, or has lost this machine.
-            await end_processes([process], _INTERRUPT_GRACE_S)
+            await end_processes([process])
             self._forget(process)
             self._remove_keys(request.environment)
         self._say(f"{process.describe()}")
@@ -186,6 +185,7 @@ class MachineCommands:
             argv=(sys.executable if program == _PYTHON else program, *arguments),
             environment={**environment, "PATH": path},
             directory=request.directory,
+            grace_s=request.grace_s,
         )
 
     def _remove_keys(self, environment: Mapping[str, str]) -> None:

@@ -161,6 +161,7 @@ class RemoteMachine:
             argv=tuple(self.translated(_portable(argument)) for argument in spec.argv),
             environment=self.environment(spec.environment or {}),
             directory=spec.directory,
+            grace_s=spec.grace_s,
         )
         self._run(self._follow(process, request, files, emit))
         return process

@@ -146,7 +146,7 @@ class RayMachines:
         order = Order(cluster=self._address, start=start).model_dump_json()
         self._processes = ProcessGroup(run_dir.name, output)
         self._processes.on_exit(self._on_driver_ended)
-        spec = ProcessSpec(label=_LABEL, argv=(*_DRIVER, order))
+        spec = ProcessSpec(label=_LABEL, argv=(*_DRIVER, order), grace_s=_END_S)
         self._driver = self._processes.spawn(spec, self._sink(output))
 
     async def failed(self) -> str:
@@ -184,7 +184,7 @@ class RayMachines:
             return
         if self._has_machines:  # whose agents have the order to end
             await asyncio.wait([asyncio.ensure_future(self._driver.wait())], timeout=_END_S)
-        await self._processes.terminate(_END_S)
+        await self._processes.terminate()
 
     def _sink(self, output: OutputSink) -> OutputSink:
         """Passes on the driver's notices; Ray's own many lines are kept for a failure."""

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -132,9 +133,9 @@ async def test_terminate_lets_a_process_exit() -> None:
 async def test_terminate_kills_a_process_that_ignores_sigterm() -> None:
     lines = Lines()
     group = ProcessGroup("run", lines)
-    process = group.spawn(python("h0", STUBBORN))
+    process = group.spawn(replace(python("h0", STUBBORN), grace_s=0.05))
     await lines.until("h0", "ready")
-    await group.terminate(grace_s=0.05)
+    await group.terminate()
     assert process.returncode == -signal.SIGKILL
 
 
