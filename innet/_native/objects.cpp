@@ -19,6 +19,8 @@
 #include "innet/_native/network_text.hpp"
 #include "innet/_native/node_handle.hpp"
 #include "innet/_native/node_settings.hpp"
+#include "transport/object/request_guard.hpp"
+#include "transport/wire/text.hpp"
 
 namespace nb = nanobind;
 
@@ -251,6 +253,21 @@ void bind_offered_objects_of(nb::class_<NodeHandle>& node) {
 }  // namespace
 
 void bind_request_guard(nb::module_& module) {
+    nb::class_<RequestTagger>(module, "RequestTagger",
+                              "Computes tags of requests for a RequestGuard with the same key.")
+        .def(
+            "__init__",
+            [](RequestTagger* self, const nb::bytes& key) {
+                if (key.size() == 0) throw nb::value_error("a key has at least one byte");
+                new (self) RequestTagger(view_of(key));
+            },
+            "key"_a)
+        .def(
+            "tag",
+            [](RequestTagger& self, std::string_view text) {
+                return digits_of(self.tag(wire::bytes_of(text)));
+            },
+            "text"_a, "The tag, in hexadecimal, of a request's name, whose proof has no tag yet.");
     nb::class_<RequestGuard>(module, "RequestGuard",
                              "Admits requests of holders of a key, each once. A guard is of one "
                              "node.")

@@ -13,11 +13,9 @@ requests of another session; their requesters then ask for its number.
 from __future__ import annotations
 
 import asyncio
-import hmac
 import itertools
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -29,7 +27,6 @@ from innet.kv.pool.waiting import SingleFlight, now_s
 from innet.kv.tenant import Tenant
 
 _SESSION: Final = "session"
-_TAG_BYTES: Final = 16
 _DIGITS: Final = re.compile(rb"[0-9a-f]{16}")
 _MOST_ATTEMPTS: Final = 3
 """Of a request: sessions seldom change, and hardly ever twice in its time."""
@@ -39,12 +36,18 @@ Fetch = Callable[[str, str, float, Sequence[str]], "asyncio.Future[Sealed | Caus
 whose roots go with the request."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class _Session:
-    """Of a member, as a requester knows it."""
+    """Of a member, as a requester knows it: names of requests to it."""
 
-    number: int
-    requests: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
+    def __init__(self, head: str, number: int, process: int) -> None:
+        """``head``: of all names, up to the proof."""
+        self._head = f"{head}/{number:016x}{process:016x}"
+        self._numbers = itertools.count(1)
+
+    def name(self, action: str, tagger: _core.RequestTagger) -> str:
+        """Of the next request."""
+        head = f"{self._head}{next(self._numbers):08x}"
+        return f"{head}{tagger.tag(f'{head}/{action}')}/{action}"
 
 
 def is_session_request(name: str) -> bool:
@@ -63,15 +66,16 @@ class ProvenRequests:
             process: a random number of this process, of 64 bits.
             fetch: fetches an answer.
         """
-        self._tenant = tenant
+        self._tenant = tenant.component
         self._node = node
         self._process = process
         self._fetch = fetch
+        self._tagger = _core.RequestTagger(tenant.request_key)
         requests = _core.Name(requests_prefix(tenant.component, node))
         self.guard: Final = _core.RequestGuard(requests, tenant.request_key, process)
         """Of the requests to this node."""
         self._sessions: dict[str, _Session] = {}
-        self._questions = itertools.count()
+        self._questions: dict[str, _Session] = {}
         self._asking: SingleFlight[str, _Session | Cause] = SingleFlight()
 
     async def send(
@@ -83,12 +87,13 @@ class ProvenRequests:
             session = self._sessions.get(member) or await self._learn_session(member, end_s)
             if isinstance(session, Cause):
                 return session
-            name = self._name(member, session.number, next(session.requests), action)
-            answer = await self._fetch(name, member, end_s - now_s(), attached)
+            name = session.name(action, self._tagger)
+            answer = await self._fetch(name, member, timeout_s, attached)
             if answer is not Cause.ABSENT:
                 return answer
             if self._sessions.get(member) is session:
                 del self._sessions[member]
+            timeout_s = max(0.0, end_s - now_s())
         return Cause.ABSENT
 
     def session(self) -> Contents:
@@ -97,21 +102,19 @@ class ProvenRequests:
 
     async def _learn_session(self, member: str, end_s: float) -> _Session | Cause:
         async def ask() -> _Session | Cause:
-            name = self._name(member, 0, next(self._questions), _SESSION)
-            answer = await self._fetch(name, member, end_s - now_s(), ())
+            questions = self._questions.setdefault(member, self._session_of(member, 0))
+            name = questions.name(_SESSION, self._tagger)
+            answer = await self._fetch(name, member, max(0.0, end_s - now_s()), ())
             if isinstance(answer, Cause):
                 return answer
             digits = answer.contents.tobytes()
             if not _DIGITS.fullmatch(digits):
                 return Cause.UNREACHABLE
-            session = self._sessions[member] = _Session(int(digits, 16))
+            session = self._sessions[member] = self._session_of(member, int(digits, 16))
             return session
 
         return await self._asking.run(member, ask)
 
-    def _name(self, member: str, session: int, number: int, action: str) -> str:
-        head = f"{requests_prefix(self._tenant.component, member)}/{self._node}"
-        numbers = f"{session:016x}{self._process:016x}{number:08x}"
-        untagged = _core.Name(f"{head}/{numbers}/{action}").value()
-        tag = hmac.digest(self._tenant.request_key, untagged, "sha256")[:_TAG_BYTES]
-        return f"{head}/{numbers}{tag.hex()}/{action}"
+    def _session_of(self, member: str, number: int) -> _Session:
+        head = f"{requests_prefix(self._tenant, member)}/{self._node}"
+        return _Session(head, number, self._process)

@@ -11,7 +11,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import numpy as np
 import pytest
 
-from innet._native import _core
 from innet.kv.names import BlockFamily, BlockKey
 from innet.kv.node_network import NetworkOptions, NodeBlockNetwork
 from innet.kv.pool import BlockPool, MemoryTier, PoolSettings, TieredStore
@@ -90,8 +89,8 @@ def proven(action: Action, tenant: Tenant, session: str, number: int = 1) -> str
     """The name of a request with a proof by that tenant's key."""
     head, tail = f"{TENANT.prefix}/request/{HOME}/{PRODUCER}", name_of_action(action)
     numbers = f"{session}{7:016x}{number:08x}"
-    untagged = _core.Name(f"{head}/{numbers}/{tail}").value()
-    tag = hmac.digest(tenant.request_key, untagged, "sha256")[:16].hex()
+    untagged = f"{head}/{numbers}/{tail}"
+    tag = hmac.digest(tenant.request_key, untagged.encode(), "sha256")[:16].hex()
     return f"{head}/{numbers}{tag}/{tail}"
 
 

@@ -27,15 +27,6 @@ RequestGuard new_guard() {
     return {requests.append("requests"), kKey, kSession};
 }
 
-std::string digits_of(ByteView bytes) {
-    std::string digits;
-    for (const std::uint8_t byte : bytes) {
-        digits += "0123456789abcdef"[byte >> 4U];
-        digits += "0123456789abcdef"[byte & 0xfU];
-    }
-    return digits;
-}
-
 Name with_proof(NameView request, const std::string& proof) {
     Name made(request.prefix(kPlace));
     made.append(proof);
@@ -45,15 +36,31 @@ Name with_proof(NameView request, const std::string& proof) {
     return made;
 }
 
-/// The request with the right tag behind the numbers of its proof.
-Name tagged(NameView request, const std::string& numbers) {
-    innet::security::HmacSha256 function(kKey);
-    const auto whole = function.tag(with_proof(request, numbers).view().value());
-    return with_proof(request, numbers + digits_of(ByteView(whole).first(16)));
+/// The name as text.
+std::string text_of(NameView name) {
+    std::string text;
+    for (std::size_t index = 0; index < name.size(); ++index) {
+        text += "/" + std::string(innet::wire::text_of(name.component(index).value));
+    }
+    return text;
 }
 
-bool is_generic(NameView request, std::size_t index) {
-    return request.component(index).type == innet::wire::kGenericComponent;
+/// The request with the right tag behind the numbers of its proof.
+Name tagged(NameView request, const std::string& numbers) {
+    innet::RequestTagger tagger(kKey);
+    const std::string text = text_of(with_proof(request, numbers).view());
+    return with_proof(request, numbers + innet::digits_of(tagger.tag(innet::wire::bytes_of(text))));
+}
+
+/// Whether text tells the name from others.
+bool is_plain(NameView name) {
+    for (std::size_t index = 0; index < name.size(); ++index) {
+        const innet::wire::Element component = name.component(index);
+        const bool has_slash =
+            innet::wire::text_of(component.value).find('/') != std::string_view::npos;
+        if (component.type != innet::wire::kGenericComponent || has_slash) return false;
+    }
+    return true;
 }
 
 void execute_once(RequestGuard& guard, NameView request, innet::TimePoint now) {
@@ -75,14 +82,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
     const innet::TimePoint now{std::chrono::seconds(1)};
     require(!guard.admits(*request, now), "only a holder of the key makes tags");
     guard.begins(*request);
-    if (request->size() < kPlace + 2 || !is_generic(*request, kPlace + 1)) return 0;
+    if (request->size() < kPlace + 2) return 0;
     const std::string numbers(innet::wire::text_of(request->component(kPlace).value));
-    const std::string in_session =
-        digits_of(std::array<std::uint8_t, 8>{0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef});
+    const std::string in_session = "0123456789abcdef";
     const Name whole = tagged(*request, numbers);
     const auto proof = RequestProof::parse(whole.view().component(kPlace).value);
-    if (numbers.size() != RequestProof::kNumberDigits || !proof) {
-        require(!guard.admits(whole.view(), now), "a malformed proof is none");
+    if (numbers.size() != RequestProof::kNumberDigits || !proof || !is_plain(whole.view())) {
+        require(!guard.admits(whole.view(), now), "a malformed request is none");
         return 0;
     }
     RequestGuard fresh = new_guard();

@@ -2,7 +2,7 @@
 
 #include <openssl/crypto.h>
 
-#include <array>
+#include <algorithm>
 #include <charconv>
 #include <string_view>
 
@@ -13,19 +13,18 @@ namespace innet {
 namespace {
 
 constexpr std::string_view kSessionVerb = "session";
-constexpr std::string_view kDigitsOfNumbers = "0123456789abcdef";
+constexpr std::string_view kHexadecimalDigits = "0123456789abcdef";
 constexpr int kHexadecimal = 16;
+constexpr std::uint8_t kSeparator = '/';
 
 /// Reads all of `digits`; nothing when one is not a lower-case hexadecimal digit.
 template <typename Number>
 std::optional<Number> number_of(std::string_view digits) {
-    if (digits.find_first_not_of(kDigitsOfNumbers) != std::string_view::npos) return std::nullopt;
+    if (digits.find_first_not_of(kHexadecimalDigits) != std::string_view::npos) return std::nullopt;
     Number number = 0;
     std::from_chars(digits.data(), digits.data() + digits.size(), number, kHexadecimal);
     return number;
 }
-
-bool is_session_verb(wire::ByteView verb) { return wire::text_of(verb) == kSessionVerb; }
 
 }  // namespace
 
@@ -59,41 +58,63 @@ bool NumberWindow::use(std::uint32_t number) {
     return is_new;
 }
 
-std::optional<RequestGuard::Request> RequestGuard::parse(wire::NameView name) const {
-    const wire::NameView before = name.prefix(place_);
-    wire::Reader reader(name.value().subspan(before.value().size()));
-    const auto component = reader.next();
-    if (!component || component->type != wire::kGenericComponent) return std::nullopt;
-    const auto proof = RequestProof::parse(component->value);
-    const wire::ByteView behind = reader.rest();
-    const auto verb = reader.next();
-    if (!proof || !verb || verb->type != wire::kGenericComponent) return std::nullopt;
-    return Request{before, *proof, component->value.first(RequestProof::kNumberDigits), verb->value,
-                   behind};
+std::string digits_of(const security::SegmentTag& tag) {
+    std::string digits;
+    for (const std::uint8_t byte : tag) {
+        digits += kHexadecimalDigits[byte >> 4U];
+        digits += kHexadecimalDigits[byte & 0xfU];
+    }
+    return digits;
 }
 
-bool RequestGuard::is_authentic(const Request& request) {
-    constexpr std::array<std::uint8_t, 2> kNumbersHead{wire::kGenericComponent,
-                                                       RequestProof::kNumberDigits};
-    message_.clear();
-    for (const wire::ByteView part :
-         {request.before.value(), wire::ByteView(kNumbersHead), request.numbers, request.behind}) {
-        message_.insert(message_.end(), part.begin(), part.end());
+security::SegmentTag RequestTagger::tag(wire::ByteView text) {
+    const security::Sha256Digest whole = function_.tag(text);
+    security::SegmentTag tag;
+    std::copy_n(whole.begin(), tag.size(), tag.begin());
+    return tag;
+}
+
+std::optional<RequestGuard::Request> RequestGuard::parse(wire::NameView name) const {
+    wire::Reader reader(name.value().subspan(name.prefix(place_).value().size()));
+    const auto component = reader.next();
+    const auto verb = component ? reader.next() : std::nullopt;
+    if (!verb) return std::nullopt;
+    const auto proof = RequestProof::parse(component->value);
+    if (!proof) return std::nullopt;
+    return Request{*proof, wire::text_of(verb->value) == kSessionVerb};
+}
+
+std::optional<wire::ByteView> RequestGuard::text_of(wire::NameView name) {
+    text_.clear();
+    wire::Reader reader(name.value());
+    for (std::size_t index = 0; const auto component = reader.next(); ++index) {
+        wire::ByteView value = component->value;
+        const bool is_text = component->type == wire::kGenericComponent &&
+                             std::ranges::find(value, kSeparator) == value.end();
+        if (!is_text) return std::nullopt;
+        if (index == place_) value = value.first(RequestProof::kNumberDigits);
+        text_.push_back(kSeparator);
+        text_.insert(text_.end(), value.begin(), value.end());
     }
-    const security::Sha256Digest right = function_.tag(message_);
-    const security::SegmentTag& tag = request.proof.tag;
-    return CRYPTO_memcmp(right.data(), tag.data(), tag.size()) == 0;
+    return text_;
+}
+
+bool RequestGuard::is_authentic(wire::NameView name, const RequestProof& proof) {
+    const auto text = text_of(name);
+    if (!text) return false;
+    const security::SegmentTag right = tagger_.tag(*text);
+    return CRYPTO_memcmp(right.data(), proof.tag.data(), right.size()) == 0;
 }
 
 bool RequestGuard::admits(wire::NameView name, TimePoint now) {
     const auto request = parse(name);
-    if (!request || !is_authentic(*request)) return false;
+    if (!request || !is_authentic(name, request->proof)) return false;
     if (!session_began_) session_began_ = now;
     if (now - *session_began_ >= kSessionTime) {
         begin_session();
         session_began_ = now;
     }
-    if (is_session_verb(request->verb)) return true;
+    if (request->is_for_session) return true;
     const RequestProof& proof = request->proof;
     if (proof.session != session_.load()) return false;
     const auto sender = senders_.find(proof.sender);
@@ -106,8 +127,7 @@ bool RequestGuard::admits(wire::NameView name, TimePoint now) {
 bool RequestGuard::begins(wire::NameView name) {
     const auto request = parse(name);
     if (!request) return false;
-    return is_session_verb(request->verb) ||
-           senders_[request->proof.sender].use(request->proof.number);
+    return request->is_for_session || senders_[request->proof.sender].use(request->proof.number);
 }
 
 void RequestGuard::begin_session() {

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -30,6 +31,21 @@ struct RequestProof {
 
     /// Nothing when the component has other characters or another length.
     static std::optional<RequestProof> parse(wire::ByteView component);
+};
+
+/// The tag as a proof has it.
+std::string digits_of(const security::SegmentTag& tag);
+
+/// Computes tags of requests: of their names as text, without the tag. Confined to one thread.
+class RequestTagger {
+  public:
+    /// `key` is not empty.
+    explicit RequestTagger(wire::ByteView key) : function_(key) {}
+
+    security::SegmentTag tag(wire::ByteView text);
+
+  private:
+    security::HmacSha256 function_;
 };
 
 /// The numbers of a sender that have been used.
@@ -63,7 +79,7 @@ class RequestGuard {
     /// `requests` is the prefix of all requests: the requester's name, the proof and the verb
     /// follow. `key` is not empty. `session` is the first session's random number.
     RequestGuard(const wire::Name& requests, wire::ByteView key, std::uint64_t session)
-        : place_(requests.view().size() + 1), function_(key), session_(session) {}
+        : place_(requests.view().size() + 1), tagger_(key), session_(session) {}
 
     /// Whether a holder of the key sent the request, in this session and not too long ago. A
     /// request with the verb `session`, for its number, may be of any session.
@@ -79,20 +95,19 @@ class RequestGuard {
 
   private:
     struct Request {
-        wire::NameView before;  ///< the components up to the proof
         RequestProof proof;
-        wire::ByteView numbers;  ///< the proof without the tag
-        wire::ByteView verb;
-        wire::ByteView behind;  ///< the verb's component, and all that follow
+        bool is_for_session = false;
     };
 
     std::optional<Request> parse(wire::NameView name) const;
-    bool is_authentic(const Request& request);
+    /// The name as text, without the tag; nothing when text would not tell it from another name.
+    std::optional<wire::ByteView> text_of(wire::NameView name);
+    bool is_authentic(wire::NameView name, const RequestProof& proof);
     void begin_session();
 
     std::size_t place_;  ///< of the proof, among the components
-    security::HmacSha256 function_;
-    std::vector<std::uint8_t> message_;  ///< of the function; kept for its capacity
+    RequestTagger tagger_;
+    std::vector<std::uint8_t> text_;  ///< kept for its capacity
     std::atomic<std::uint64_t> session_;
     std::optional<TimePoint> session_began_;
     std::unordered_map<std::uint64_t, NumberWindow> senders_;

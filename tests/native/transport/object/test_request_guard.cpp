@@ -38,13 +38,9 @@ struct Sent {
     wire::Name named() const {
         const std::string numbers =
             hexadecimal(session, 16) + hexadecimal(sender, 16) + hexadecimal(number, 8);
-        const wire::Name untagged = name("/kv/ab/request/h1/h2/" + numbers + "/" + verb);
-        security::HmacSha256 function(wire::bytes_of(key));
-        const auto whole = function.tag(untagged.view().value());
-        std::string tag;
-        for (std::size_t index = 0; index < security::kSegmentTagSize; ++index) {
-            tag += hexadecimal(whole[index], 2);
-        }
+        const std::string untagged = "/kv/ab/request/h1/h2/" + numbers + "/" + verb;
+        RequestTagger tagger(wire::bytes_of(key));
+        const std::string tag = digits_of(tagger.tag(wire::bytes_of(untagged)));
         return name("/kv/ab/request/h1/h2/" + numbers + tag + "/" + verb);
     }
 };
@@ -91,6 +87,12 @@ TEST_CASE("a request that is changed, of another key or of no form is not admitt
         CHECK(!receiver.guard.admits(right.view().prefix(components), receiver.now));
         CHECK(!receiver.guard.begins(right.view().prefix(kRequests.view().size())));
     }
+    const wire::NameView head = right.view().prefix(right.view().size() - 2);
+    wire::Name joined(head);  // the same text
+    CHECK(!receiver.guard.admits(joined.append("drop/00ff").view(), receiver.now));
+    wire::Name typed(head);
+    typed.append("drop").append(wire::kSegmentComponent, wire::bytes_of("00ff"));
+    CHECK(!receiver.guard.admits(typed.view(), receiver.now));
     wire::Name longer = right;
     CHECK(!receiver.guard.admits(longer.append("x").view(), receiver.now));
     CHECK(receiver.executes({}));
