@@ -59,8 +59,8 @@ class AttachRequest(StrictModel):
     job: str = Field(min_length=1, max_length=256)
     rank: int = Field(ge=0)
     size: int = Field(ge=1)
-    pid: int
-    host: str | None = None
+    pid: int = Field(gt=0, le=1 << 22)
+    host: str | None = Field(default=None, max_length=64)
     timeout_s: float = Field(
         default=_DEFAULT_TIMEOUT_S, gt=0, le=_MAX_TIMEOUT_S, allow_inf_nan=False
     )

@@ -187,16 +187,25 @@ class RequestClient:
     lost_s: float | None = None
     is_refused = False
 
-    def __init__(self, path: Path, *, who: str, is_patient: bool = True) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        who: str,
+        is_patient: bool = True,
+        max_bytes: int = MAX_REQUEST_BYTES,
+    ) -> None:
         """
         Args:
             who: answers, for people.
+            max_bytes: of a document of the server.
             is_patient: a server that is not there is waited for until a request's time is up;
                 otherwise such a request fails at once.
         """
         self._path = path
         self._who = who
         self._is_patient = is_patient
+        self._max_bytes = max_bytes
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def request(
@@ -242,7 +251,7 @@ class RequestClient:
             self._note_loss(ConnectionResetError())
             self.close()  # the server has ended
         if self._streams is None:
-            self._streams = await asyncio.open_unix_connection(self._path, limit=MAX_REQUEST_BYTES)
+            self._streams = await asyncio.open_unix_connection(self._path, limit=self._max_bytes)
         reader, writer = self._streams
         writer.write(request)
         await writer.drain()
@@ -256,6 +265,11 @@ class RequestClient:
                 line = await reader.readline()
             except OSError:
                 line = b""
+            except ValueError as error:  # a line without end
+                self.close()
+                raise ControlError(
+                    f"{self._who} replied to {method!r} with more than {self._max_bytes} bytes"
+                ) from error
             is_whole = line.endswith(b"\n")
             if is_whole:
                 self.lost_s, self.is_refused = None, False

@@ -6,7 +6,9 @@ import logging
 import os
 import select
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from innet._native import _core
@@ -21,8 +23,16 @@ _FIRST_PAUSE_S = 0.02
 _LONGEST_PAUSE_S = 2.0
 """Between two announcements while a program registers and unregisters all the time."""
 _ANSWER_TIMEOUT_S = 2.0
+_MAX_CHARACTERS = 1 << 19
+"""Of all prefixes together: the controller takes no longer announcement from another machine."""
 
 _log = logging.getLogger(__name__)
+
+
+def _within_bounds(prefixes: Sequence[str]) -> list[str]:
+    """The first prefixes, as many as an announcement takes."""
+    sizes = accumulate(len(prefix) for prefix in prefixes)
+    return [prefix for prefix, size in zip(prefixes, sizes, strict=True) if size <= _MAX_CHARACTERS]
 
 
 class Announcer:
@@ -96,14 +106,15 @@ class Announcer:
 
     def _take(self) -> None:
         os.eventfd_read(self._changed)
-        prefixes, number = self._node.take_registrations(MAX_ANNOUNCED_PREFIXES)
-        if number > MAX_ANNOUNCED_PREFIXES:
+        registered, number = self._node.take_registrations(MAX_ANNOUNCED_PREFIXES)
+        prefixes = _within_bounds(registered)
+        if number > len(prefixes):
             _log.warning(
                 "programs serve %d prefixes at %s; only the first %d of them, by the order of "
                 "names, are announced. Let them register shorter ones",
                 number,
                 self._config.node,
-                MAX_ANNOUNCED_PREFIXES,
+                len(prefixes),
             )
         with self._lock:
             version = self._registered.version + 1

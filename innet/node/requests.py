@@ -22,13 +22,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import PydanticSerializationError
 
 from innet.errors import ControlError, HostTaken, InnetError, NoAnswer, RankFailed
 
 DEFAULT_TIMEOUT_S = 10.0
 MAX_REQUEST_BYTES = 64 << 20
+_MAX_ERROR = 1 << 16
+"""Characters of an error."""
 
 _GIVE_UP_INTERVAL_S = 0.1
 _CONNECT_PAUSE_S = 0.02
@@ -69,9 +71,9 @@ class ControlReply(BaseModel):
 
     ok: bool
     result: Any = None
-    error: str = ""
+    error: str = Field(default="", max_length=_MAX_ERROR)
     error_kind: ErrorKind = "control"
-    rank: int | None = None
+    rank: int | None = Field(default=None, ge=0)
 
     @classmethod
     def of_error(cls, error: Exception, who: str, method: str) -> Self:
@@ -80,14 +82,15 @@ class ControlReply(BaseModel):
         An error that no handler of ``who`` should raise is a defect in ``method``: it is logged,
         and must not end the server.
         """
+        text = str(error)[:_MAX_ERROR]
         if not isinstance(error, EXPECTED_ERRORS):
             _log.error("%s: %s failed", who, method, exc_info=error)
-            return cls(ok=False, error=f"{type(error).__name__}: {error}")
+            return cls(ok=False, error=f"{type(error).__name__}: {error}"[:_MAX_ERROR])
         if isinstance(error, HostTaken):
-            return cls(ok=False, error=str(error), error_kind="host_taken")
+            return cls(ok=False, error=text, error_kind="host_taken")
         if isinstance(error, RankFailed):
-            return cls(ok=False, error=str(error), error_kind="rank_failed", rank=error.rank)
-        return cls(ok=False, error=str(error))
+            return cls(ok=False, error=text, error_kind="rank_failed", rank=error.rank)
+        return cls(ok=False, error=text)
 
     @classmethod
     def of_end(cls, who: str, method: str) -> Self:

@@ -21,7 +21,7 @@ from innet.cluster.control.worker_requests import WORKER_REQUESTS
 from innet.cluster.launch.session import Session
 from innet.cluster.machines.machine_commands import MachineCommands
 from innet.cluster.session_client import SESSION_SOCKET_NAME, JobRequest, WorkerOptions
-from innet.errors import ControlError, EmulationError
+from innet.errors import ControlError, EmulationError, HostTaken, NoAnswer, RankFailed
 from innet.node.controller_client import CONTROLLER_SOCKET_NAME, ControllerClient
 from tests.attacks.member_machine import request, two_machines
 
@@ -174,6 +174,37 @@ def with_fields(**fields: Any) -> Callable[[BaseModel], dict[str, Any]]:
 
 REACHED = "wants to be reached at 127.0.0.2, and has joined from 127.0.0.1"
 ELSEWHERE = {"1": ["127.0.0.2", 4711]}
+
+
+def refuses(error: Exception) -> Callable[[Any], Any]:
+    def refuse(_reply: Any) -> Any:
+        raise error
+
+    return refuse
+
+
+@pytest.mark.parametrize("error", [RankFailed("a lie", rank=0), HostTaken("a lie")])
+async def test_the_kind_of_a_machines_refusal_ends_the_launch_with_an_error_alone(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    lying(monkeypatch, "_open", refuses(error))
+    with pytest.raises(EmulationError, match=r"machine m1 cannot go on: .*a lie"):
+        async with two_machines(monkeypatch):
+            pass
+
+
+async def test_a_request_that_is_too_long_ends_only_its_own_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with two_machines(monkeypatch) as (_, member):
+        session = member.stream(SESSION_SOCKET_NAME)
+        for _ in range(2):
+            session.send(b"x" * (1 << 16))
+        assert await session.line() is None
+        long = "x" * (2 << 20)
+        with pytest.raises(NoAnswer):
+            await ask(member.run_dir, "pool_members", tenant=long, timeout_s=0.5)
+        assert await ask(member.run_dir, "present") == []
 
 
 @pytest.mark.parametrize(

@@ -125,6 +125,18 @@ async def test_a_request_that_is_too_long_ends_its_connection(tmp_path: Path) ->
         writer.close()
 
 
+async def test_a_reply_that_is_too_long_is_refused(tmp_path: Path) -> None:
+    async def serve(request: ControlRequest, _connection: ClientConnection) -> str:
+        return "x" * int(request.params["size"])
+
+    async with server(tmp_path / "s", serve):
+        asking = RequestClient(tmp_path / "s", who="the session", max_bytes=1000)
+        with pytest.raises(ControlError, match="replied to 'say' with more than 1000 bytes"):
+            await asking.request("say", {"size": 5000})
+        assert await asking.request("say", {"size": 5}) == "xxxxx"
+        asking.close()
+
+
 async def test_a_handler_is_cancelled_when_its_client_is_killed_with_output_unread(
     tmp_path: Path,
 ) -> None:

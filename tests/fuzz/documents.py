@@ -1,4 +1,4 @@
-"""Hostile control messages, certificates and safe bags: refused, and nothing else happens.
+"""Hostile control messages, members' messages and certificates: refused, and nothing else happens.
 
 ``python -m tests.fuzz.documents SECONDS [SEED] [NAME]...`` gives each reader inputs for that long.
 It ends with 1 at the first finding: an exception that the reader's caller does not expect.
@@ -22,6 +22,7 @@ from innet.security.trust.certificate import Validity
 from innet.security.trust.key_operations import SafeBag
 from innet.security.trust.names import name_of
 from innet.telemetry.commands import DumpState, Order
+from tests.fuzz import members
 from tests.fuzz.files import finding
 
 _PASSPHRASE = "the passphrase of the fuzzer"
@@ -116,12 +117,16 @@ def _control() -> Reader:
         reply = reply_to(document, handlers | {"status": dict}, "fuzzed")
         ControlReply.model_validate_json(reply.encoded("fuzzed"))
 
-    return Reader(read, lambda seed: ByteMutator(_control_seeds(), seed, _JSON_TOKENS).next)
+    return _of_json(read, _control_seeds())
 
 
 def _certificate(key: PrivateKey) -> Certificate:
     validity = Validity(datetime(2026, 1, 1, tzinfo=UTC), datetime(2027, 1, 1, tzinfo=UTC))
     return Certificate.self_signed(name_of("/a/KEY/1"), key, validity, version=7)
+
+
+def _of_json(read: Callable[[bytes], object], seeds: Sequence[bytes]) -> Reader:
+    return Reader(read, lambda seed: ByteMutator(seeds, seed, _JSON_TOKENS).next)
 
 
 def _of_bytes(read: Callable[[bytes], object], seeds: Sequence[bytes]) -> Reader:
@@ -136,6 +141,8 @@ def readers() -> dict[str, Reader]:
     return {
         "control": _control(),
         "certificates": _of_bytes(Certificate.parse, [made.wire for made in certificates]),
+        "requests of members": _of_json(members.read_request, members.request_seeds()),
+        "replies of members": _of_json(members.read_reply, members.reply_seeds()),
         "safe bags": _of_bytes(SafeBag.from_text, [bag.to_text().encode()]),
     }
 

@@ -19,7 +19,7 @@ def test_hostile_files_are_read_or_refused(name: str) -> None:
         assert finding(parse, text) is None, text
 
 
-@pytest.mark.parametrize("name", ["control", "certificates", "safe bags"])
+@pytest.mark.parametrize("name", readers())
 def test_hostile_documents_are_read_or_refused(name: str) -> None:
     reader = readers()[name]
     following = reader.inputs(SEED)

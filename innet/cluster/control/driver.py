@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 import threading
 import time
 from collections import deque
@@ -35,12 +36,18 @@ from innet.cluster.control.liveness import Pong
 from innet.cluster.control.processes import LocalProcesses, Processes, WatchedProcess
 from innet.cluster.control.worker_requests import checked_request, request_of_machine
 from innet.cluster.requests import RequestClient
-from innet.errors import ControlError, NoAnswer
+from innet.errors import ControlError, InnetError, NoAnswer
 from innet.node.controller_client import controller_address
 from innet.node.messages import PingReply
 from innet.node.requests import MAX_REQUEST_BYTES, ControlReply, ControlRequest
 from innet.telemetry.events import report
 
+_MAX_MACHINE_REQUEST_BYTES = 1 << 20
+"""Of a process of another machine: an announcement is the longest."""
+_MAX_UNREAD = 2
+"""Requests of one client of another machine that wait to be read."""
+_MAX_IN_PROGRESS = 64
+"""Requests that a socket serves at once: operations run one after the other in any case."""
 _LINGER_MS = 500
 """How long the end of the controller waits for clients that have not read their replies."""
 
@@ -60,9 +67,16 @@ class ControllerServer:
     user program, raises its limit as far as the system allows. If it is aborted, it is restarted.
     """
 
-    def __init__(self, sockets: Mapping[Path, Serve], *, who: str) -> None:
-        """``sockets`` has what serves the requests of each socket."""
+    def __init__(
+        self, sockets: Mapping[Path, Serve], *, who: str, bounded: Collection[Path] = ()
+    ) -> None:
+        """
+        Args:
+            sockets: what serves the requests of each socket.
+            bounded: the sockets whose clients could use up memory on purpose.
+        """
         self._serves = sockets
+        self._bounded = bounded
         self._who = who
         self._context: zmq.asyncio.Context | None = None
         self._sockets: list[zmq.asyncio.Socket] = []
@@ -74,7 +88,10 @@ class ControllerServer:
         self._context = zmq.asyncio.Context()
         for path, serve in self._serves.items():
             opened = self._context.socket(zmq.ROUTER)
-            opened.maxmsgsize = MAX_REQUEST_BYTES
+            is_bounded = path in self._bounded
+            opened.maxmsgsize = _MAX_MACHINE_REQUEST_BYTES if is_bounded else MAX_REQUEST_BYTES
+            if is_bounded:
+                opened.rcvhwm = _MAX_UNREAD
             try:
                 opened.bind(controller_address(path))
             except zmq.ZMQError as error:
@@ -84,7 +101,8 @@ class ControllerServer:
                     "ended?"
                 ) from error
             self._sockets.append(opened)
-            receiver = asyncio.ensure_future(self._receive(opened, serve))
+            bound = asyncio.Semaphore(_MAX_IN_PROGRESS if is_bounded else sys.maxsize)
+            receiver = asyncio.ensure_future(self._receive(opened, serve, bound))
             receiver.add_done_callback(self._report_failure)
             self._receivers.append(receiver)
         return self
@@ -104,14 +122,18 @@ class ControllerServer:
         for path in self._serves:
             path.unlink(missing_ok=True)
 
-    async def _receive(self, connection: zmq.asyncio.Socket, serve: Serve) -> None:
+    async def _receive(
+        self, connection: zmq.asyncio.Socket, serve: Serve, bound: asyncio.Semaphore
+    ) -> None:
         while True:
+            await bound.acquire()
             client, *frames = await connection.recv_multipart()
             document = frames[1] if len(frames) == 2 else b""
             reply = self._reply(document, serve)
             request = asyncio.ensure_future(self._send(connection, client, reply))
             self._requests.add(request)
             request.add_done_callback(self._requests.discard)
+            request.add_done_callback(lambda _: bound.release())
 
     def _report_failure(self, receiver: asyncio.Task[None]) -> None:
         """Tell the event loop, whose handler ends the process so that another replaces it."""
@@ -145,6 +167,7 @@ class ControllerServer:
             self._results.discard(result)
 
 
+_MAX_PONG_BYTES = 1 << 22
 _WATCH_PAUSE_S = 0.5
 """Before another attempt to watch a process."""
 _LOST_AFTER_S = 1.5
@@ -210,7 +233,9 @@ class ControllerDriver:
         sockets: dict[Path, Serve] = {path: self._on_own_request}
         for name, machine in (machines or {}).items():
             sockets[machine.socket] = partial(self._on_request_of, name, machine.nodes)
-        self._server = ControllerServer(sockets, who="the controller")
+        self._server = ControllerServer(
+            sockets, who="the controller", bounded=sockets.keys() - {path}
+        )
         self._requests = 0
         self._replies: dict[int, asyncio.Future[Any]] = {}
         self._mailboxes: dict[str, _Mailbox] = {}
@@ -411,7 +436,9 @@ class ControllerDriver:
     async def _pong(self, ping: PingNode) -> None:
         node = ping.node
         if node not in self._ping_clients:
-            self._ping_clients[node] = RequestClient(self._node_sockets[node], who=node)
+            self._ping_clients[node] = RequestClient(
+                self._node_sockets[node], who=node, max_bytes=_MAX_PONG_BYTES
+            )
         client = self._ping_clients[node]
         asking = asyncio.ensure_future(client.request("ping", {}, ping.timeout_s))
         try:
@@ -428,7 +455,7 @@ class ControllerDriver:
         except asyncio.CancelledError:
             client.close()  # the reply may yet come, and would be taken for the next one's
             pong = replace(pong, lost="refused" if client.is_refused else "ended")
-        except ControlError as error:
+        except InnetError as error:
             _log.debug("%s did not answer a ping: %s", node, error)
         except ValidationError as error:  # of no use, like silence
             _log.warning("%s answered a ping with something else: %s", node, error)

@@ -18,11 +18,13 @@ from pydantic import Field
 from innet.cluster.control.processes import LocalProcess, OnEnded
 from innet.cluster.emulation.runs import ProcessIdentity
 from innet.cluster.requests import ClientConnection, RequestClient, checked
-from innet.errors import ControlError, NoAnswer
+from innet.errors import ControlError, InnetError, NoAnswer
 from innet.validation_messages import StrictModel
 
 _ANSWER_TIMEOUT_S = 10.0
 _KILL_TIMEOUT_S = 2.0
+_MAX_BYTES = 1 << 20
+"""Of a reply of an agent; it has the identities of processes."""
 _OPEN_PAUSE_S = 0.5
 """Before another attempt to open a process."""
 
@@ -158,7 +160,7 @@ class MachineProcesses:
 
     def client(self) -> RequestClient:
         """A client of the machine's agent."""
-        return RequestClient(self._agent, who=self.who, is_patient=False)
+        return RequestClient(self._agent, who=self.who, is_patient=False, max_bytes=_MAX_BYTES)
 
     def kill(self, identity: ProcessIdentity) -> None:
         """Ask the agent to kill a process."""
@@ -184,7 +186,7 @@ class MachineProcesses:
             await client.request(
                 "kill", KillRequest(identity=identity).model_dump(), _KILL_TIMEOUT_S
             )
-        except ControlError as error:  # a lost machine's agent ends its processes itself
+        except InnetError as error:  # a lost machine's agent ends its processes itself
             _log.warning("process %d of %s: %s", identity.pid, self._machine, error)
         finally:
             client.close()
@@ -255,6 +257,6 @@ class _MachineProcess:
             await self._client.request("watch", request, None, take)
         except NoAnswer:
             return self._machine.describe_loss()
-        except ControlError as error:
+        except InnetError as error:
             return str(error)
         return ""

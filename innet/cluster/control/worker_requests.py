@@ -111,7 +111,7 @@ WORKER_REQUESTS: Final[Mapping[str, type[StrictModel]]] = {
     "leave_pool": _LeavePool,
     "pool_members": _TenantQuestion,
     **dict.fromkeys(
-        ("present", "ended", "stopped", "pools", "groups", "plans", "jobs", "overview", "load"),
+        ("present", "gone", "stopped", "pools", "groups", "plans", "jobs", "overview", "load"),
         _Question,
     ),
     "ping": _Question,

@@ -32,12 +32,14 @@ from innet.cluster.machines.commands import (
     parameters,
 )
 from innet.cluster.requests import RequestClient, checked
-from innet.errors import ControlError, EmulationError
+from innet.errors import EmulationError, InnetError
 from innet.printable import printable
 from innet.telemetry.logs.output import OutputSink
 
 _ANSWER_TIMEOUT_S = 20.0
 _UNKNOWN = ProcessIdentity(pid=0, start_ticks=0)
+_MAX_BYTES = 1 << 20
+"""Of a document of an agent; a line of a program's output has at most a sixteenth of it."""
 _NOT_STARTED = 127
 """The exit code of a shell that does not find a program."""
 
@@ -221,7 +223,7 @@ class RemoteMachine:
                 await client.request("write", parameters(_written(files)))
             reply = await client.request("start", parameters(request), None, take)
             returncode = checked(StartReply, reply, self._who).returncode
-        except ControlError as error:
+        except InnetError as error:
             if process.identity is not _UNKNOWN:
                 returncode = -signal.SIGKILL
             process.set_why(self._why_ended(str(error)))
@@ -248,7 +250,7 @@ class RemoteMachine:
         try:
             result = await client.request(method, params, _ANSWER_TIMEOUT_S)
             return checked(model, result, self._who)
-        except ControlError as error:
+        except InnetError as error:
             why = self.lost_because or printable(str(error))
             raise EmulationError(f"machine {self.name} cannot go on: {why}") from error
         finally:
@@ -262,7 +264,7 @@ class RemoteMachine:
 
     def _client(self) -> RequestClient:
         path = self._run_dir / agent_socket_name(self.name)
-        return RequestClient(path, who=self._who, is_patient=False)
+        return RequestClient(path, who=self._who, is_patient=False, max_bytes=_MAX_BYTES)
 
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)

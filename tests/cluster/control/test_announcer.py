@@ -12,7 +12,7 @@ import pytest
 
 from innet._native import _core
 from innet.ndn import Client
-from innet.node.announcer import Announcer
+from innet.node.announcer import Announcer, _within_bounds
 from innet.node.controller_client import CONTROLLER_SOCKET_NAME
 from innet.node.native_settings import NodeSizes, native_settings
 from innet.node.node_config import NodeConfig
@@ -152,3 +152,11 @@ async def test_prefixes_that_are_not_announced_are_reported_with_the_reason(
         await asyncio.to_thread(controller.until_served, "/n/x", "/sum")
     assert "only h0 knows that /n/x is served: names below /n are those of nodes" in caplog.text
     assert host.announcer.unannounced == controller.apart
+
+
+def test_an_announcement_has_as_many_prefixes_as_the_controller_takes():
+    long = [f"/{number}{'x' * 999}" for number in range(1000)]
+    kept = _within_bounds(long)
+    assert kept == long[: len(kept)]
+    assert 500 < len(kept) < 600
+    assert _within_bounds(["/a", "/b"]) == ["/a", "/b"]

@@ -367,6 +367,7 @@ def test_a_lie_to_a_controller_that_starts_again_harms_no_other_job(
         after.require_unharmed()
     assert after.watched["h0"].pid == 7
     told = json.dumps([(node, method, str(params)) for node, method, params in after.told])
+    told += json.dumps(after.plans())
     for never in ("nowhere", "a%2Fb", "'rank': 99", "kv/ab"):
         assert never not in told
     made = {params["group"] for _, method, params in after.told if method == "install_group"}
