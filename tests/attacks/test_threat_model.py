@@ -20,10 +20,8 @@ def names_of_tests(path: str) -> set[str]:
 
 
 def test_each_row_names_existing_tests() -> None:
-    rows = [line for line in _PAGE.splitlines() if line.startswith("| ") and "---" not in line]
-    for row in rows:
-        if row == "| attempt | result | tests |":
-            continue
+    tables = _PAGE.split("| attempt | result | tests |\n|---|---|---|\n")[1:]
+    for row in (row for table in tables for row in table.partition("\n\n")[0].splitlines()):
         named = _TEST.findall(row)
         assert named, f"no test in: {row}"
         for path, name in named:
