@@ -9,6 +9,8 @@ from collections.abc import Awaitable, Coroutine, Sequence
 from typing import Any, Final, TypeVar
 
 from innet.errors import KVError
+from innet.kv.pool.bulk_work import BulkWork
+from innet.kv.pool.inventory import BulkAnswer, BulkRequest
 from innet.kv.pool.network import (
     Cause,
     Contents,
@@ -70,6 +72,8 @@ class Home:
         self._settings = node.settings
         self._counts = node.counts
         self._store = node.store
+        self.bulk = BulkWork(node, self.drain_requests)
+        self.bulk.on_lease = self._watch_leases
         self._summary = Summary(node.store.tiers.memory)
         if node.directory is not None:  # otherwise no member asks for summaries
             node.store.watch(self._summary.on_tier)
@@ -314,6 +318,10 @@ class Home:
             return await self._summary.answer(known)
         failed = Answer(False, _FAILED)
         try:
+            if (bulk := BulkRequest.of_name(name)) is not None:
+                unable = BulkAnswer(done=False, cause=_FAILED)
+                done = await self._result_or(name, self.bulk.execute(bulk), unable)
+                return done.encoded()
             work = self._execute(PoolRequest.parse(name), outcomes)
             answer = await self._result_or(name, work, failed)
         except KVError:
@@ -328,6 +336,8 @@ class Home:
             case Keep():
                 return Answer.of_blocks(await self._keep_all(action, requester, outcomes))
             case Note(_, depth, source):
+                if self._node.purges.refuse(name):
+                    return Answer(False, "purged")
                 self._store.defer(name, DeferredBlock(self._members.own_depth(depth), source))
                 return DONE
             case Pin(_, lease_ms):

@@ -14,6 +14,7 @@ import numpy as np
 
 from innet.errors import KVError
 from innet.kv.names import BlockKey
+from innet.kv.pool.administration import Administration
 from innet.kv.pool.announcements import Announcements
 from innet.kv.pool.home import Home
 from innet.kv.pool.network import BlockNetwork, Cause, Contents
@@ -50,6 +51,7 @@ class BlockPool:
 
     Attributes:
         announcements: of blocks that are not put yet.
+        administration: lists, purges and pins blocks of all processes.
     """
 
     def __init__(
@@ -92,6 +94,7 @@ class BlockPool:
         self._home = Home(self._node)
         self._transfers = BlockTransfers(self._node, self._home)
         self.announcements = Announcements(self._node, self._home, self._transfers)
+        self.administration = Administration(self._node, self._home.bulk)
         self._replicator = Replicator(self._node, self._home)
         self._serving: asyncio.Task[None] | None = None
         self._replicating: asyncio.Task[None] | None = None

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from innet.kv.pool.directory import HolderDirectory
+from innet.kv.pool.inventory import Purges
 from innet.kv.pool.network import BlockNetwork
 from innet.kv.pool.peers import Members, PeerClient
 from innet.kv.pool.served import ServedBlocks
@@ -31,6 +32,7 @@ class PoolNode:
         store: for blocks that others may request.
         local: for this node itself; it may be ``store``.
         directory: of members that have a block; ``None``: only homes are asked.
+        purges: whose blocks are not kept for a while.
     """
 
     network: BlockNetwork
@@ -43,6 +45,7 @@ class PoolNode:
     store: ServedStore
     local: LocalStore
     directory: HolderDirectory | None
+    purges: Purges
 
     @property
     def stores(self) -> Sequence[LocalStore]:
@@ -60,6 +63,9 @@ class PoolNode:
         """The parts of a node with these stores, which may be one."""
         served = ServedBlocks(network)
         store = ServedStore(offered, served, settings)
+        own = store if local is offered else LocalStore(local, served, settings)
+        purges = Purges()
+        store.is_refused = own.is_refused = purges.refuse
         members = Members(network, settings.replicas, settings.leave_out_s)
         return cls(
             network=network,
@@ -70,6 +76,7 @@ class PoolNode:
             window=BlockWindow(settings.window),
             served=served,
             store=store,
-            local=store if local is offered else LocalStore(local, served, settings),
+            local=own,
             directory=HolderDirectory(network, members) if local is offered else None,
+            purges=purges,
         )

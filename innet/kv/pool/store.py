@@ -147,6 +147,10 @@ class DeferredIndex:
     def __contains__(self, name: str) -> bool:
         return name in self._blocks
 
+    def names(self) -> list[str]:
+        """All blocks."""
+        return list(self._blocks)
+
     def get(self, name: str) -> DeferredBlock | None:
         """The entry of a block."""
         return self._blocks.get(name)
@@ -191,6 +195,7 @@ class LocalStore:
 
     Attributes:
         tiers: where the blocks are.
+        is_refused: whether a block may not be kept now.
     """
 
     def __init__(self, tiers: TieredStore, served: ServedBlocks, settings: PoolSettings) -> None:
@@ -201,6 +206,7 @@ class LocalStore:
             settings: of the pool.
         """
         self.tiers = tiers
+        self.is_refused: Callable[[str], bool] = lambda name: False
         self._served = served
         self._longest_lease_s = settings.longest_lease_s
         self._listeners: list[TierListener] = []
@@ -255,6 +261,9 @@ class LocalStore:
             depth: its position in its prompt, from 0.
             is_copy: another node keeps the block, so it is evicted first.
         """
+        if self.is_refused(name):
+            self._on_change(name)
+            return False
         victims = self.tiers.memory.put(name, block, depth, is_copy=is_copy)
         if not victims:
             self._report(name, Tier.MEMORY)

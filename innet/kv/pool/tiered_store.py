@@ -82,6 +82,10 @@ class LayeredTier:
         for tier in self._tiers:
             tier.remove_damaged(name, read)
 
+    async def flush(self) -> None:
+        """Wait until all blocks are written or dropped, or lost."""
+        await asyncio.gather(*(tier.flush() for tier in self._tiers))
+
     async def close(self, memory: MemoryTier | None = None) -> None:
         """Write what is pending; with ``memory`` its blocks as well, as far as there is room."""
         closings = (tier.close(memory) for tier in self._tiers)
@@ -128,6 +132,20 @@ class TieredStore:
         """The entry of a block in the fastest tier that has it."""
         found: Entry[Any] | None = self.memory.entry(name)
         return self.disk.entry(name) if found is None and self.disk is not None else found
+
+    def entries(self, name: str) -> list[Entry[Any]]:
+        """The entries of a block in all tiers that have it."""
+        tiers: list[BlockTier[Any]] = [self.memory]
+        if isinstance(self.disk, LayeredTier):
+            tiers += (self.disk.disk, self.disk.objects)
+        elif self.disk is not None:
+            tiers.append(self.disk)
+        return [entry for tier in tiers if (entry := tier.entry(name)) is not None]
+
+    async def flush(self) -> None:
+        """Wait until changes are on the disk, and in the object storage."""
+        if self.disk is not None:
+            await self.disk.flush()
 
     def statistics(self) -> dict[str, TierStatistics]:
         """The figures of ``memory``, ``disk`` and ``objects``, as far as there is such a tier."""
