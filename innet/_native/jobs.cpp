@@ -4,6 +4,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -46,6 +47,13 @@ void remove_job(NodeHandle& self, const std::string& prefix) {
     self.call([&](Engine& engine) {
         engine.node.remove_job(name, engine.now);
         engine.keyring.remove_scopes_below(name);
+    });
+}
+
+void drop_cached(NodeHandle& self, const std::string& prefix) {
+    const wire::Name name = name_from_uri(prefix);
+    self.call([&](Engine& engine) {
+        engine.node.erase_cache(name.view(), std::numeric_limits<std::size_t>::max());
     });
 }
 
@@ -107,6 +115,8 @@ void bind_jobs_of(nb::class_<NodeHandle>& node) {
              "under these names are dropped.")
         .def("remove_job", &remove_job, "prefix"_a,
              "Takes the job's rules, slots, pending Interests, cached Data and keys away.")
+        .def("drop_cached", &drop_cached, "prefix"_a,
+             "Takes cached Data below the prefix away; what the node publishes itself stays.")
         .def("install_group_keys", &install_group_keys, "prefixes"_a, "signing_key"_a.none(),
              "trusted_keys"_a,
              "For a group whose names begin with any of the prefixes: the key signs (None: the "

@@ -79,7 +79,7 @@ def locate(
 
     Reads the events of the members (option [cyan]events[/] of a pool) from the beginning.
     """
-    prompt = _prompt(tokens, tokens_file)
+    prompt = prompt_tokens(tokens, tokens_file) or []
     sources = _sources(on, stream, tenant)
     if near is not None and sources.distance is None:
         raise typer.BadParameter(
@@ -132,7 +132,16 @@ class _Sources:
     discover: Callable[[], list[Stream]] = list
 
 
-def _prompt(tokens: str | None, tokens_file: Path | None) -> list[int]:
+def prompt_tokens(
+    tokens: str | None, tokens_file: Path | None, *, is_needed: bool = True
+) -> list[int] | None:
+    """The token ids of a prompt, of either option; ``None``: neither is given.
+
+    Raises:
+        BadParameter: both are given, one is needed, or it is invalid.
+    """
+    if tokens is None and tokens_file is None and not is_needed:
+        return None
     if (tokens is None) == (tokens_file is None):
         raise typer.BadParameter("give either --tokens or --tokens-file", param_hint="'--tokens'")
     try:

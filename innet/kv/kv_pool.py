@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, Un
 from innet.errors import KVError
 from innet.kv.codec import CodecName
 from innet.kv.hash_chain import TokenIds
+from innet.kv.labels import PoolInventory
 from innet.kv.layout import BlockLayout
 from innet.kv.model import ModelIdentity
+from innet.kv.pool.administration import BulkResult
 from innet.kv.pool_member import PoolMember
 from innet.kv.pool_options import PoolOptions
 from innet.kv.prefix_cache import LoadedLayers, PrefixCache
@@ -149,6 +151,21 @@ class KVPool:
             with contextlib.suppress(KVError):  # the pool may be closed before the iterator
                 await self._member.call(parts.aclose())
 
+    async def inventory(self) -> PoolInventory:
+        """The blocks of all models at all processes; see :meth:`PoolMember.inventory`."""
+        return await self._member.call(self._member.inventory())
+
+    async def purge(
+        self, tokens: TokenIds | None = None, *, older_than_s: float = 0.0
+    ) -> BulkResult:
+        """Drop this model's blocks from all tiers of all processes; see :meth:`PoolMember.purge`.
+
+        Args:
+            tokens: drop a prompt's full blocks alone; other prompts lose what they share with it.
+            older_than_s: only blocks that a process has had for as long.
+        """
+        return await self._member.call(self._member.purge(self._cache.filter(tokens, older_than_s)))
+
     async def members(self, at_least: int = 0, timeout_s: float = 10.0) -> tuple[str, ...]:
         """The hosts that offer memory; see :meth:`PoolMember.members`."""
         return await self._member.call(self._member.members(at_least, timeout_s))
@@ -208,6 +225,12 @@ class BlockingKVPool:
         finally:
             with contextlib.suppress(KVError):  # the pool may be closed before the iterator
                 self._member.run(parts.aclose())
+
+    def inventory(self) -> PoolInventory:
+        return self._member.run(self._member.inventory())
+
+    def purge(self, tokens: TokenIds | None = None, *, older_than_s: float = 0.0) -> BulkResult:
+        return self._member.run(self._member.purge(self._cache.filter(tokens, older_than_s)))
 
     def members(self, at_least: int = 0, timeout_s: float = 10.0) -> tuple[str, ...]:
         return self._member.run(self._member.members(at_least, timeout_s))

@@ -319,6 +319,10 @@ class NodeBlockNetwork:
         """See :meth:`BlockNetwork.probe`; it has begun when this returns."""
         return self._fetch([name], source, timeout_s, lambda _: None, root_only=True)
 
+    def empty_cache(self) -> None:
+        with self._running() as node:
+            node.drop_cached(self._keys.prefix)
+
     def start_keeping(self, options: KeepOptions) -> None:
         with self._running() as node:
             node.keep_objects(

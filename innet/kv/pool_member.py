@@ -27,9 +27,12 @@ from innet.errors import KVError
 from innet.extras import require
 from innet.kv.address import network_at, network_use
 from innet.kv.events.endpoints import Endpoints
+from innet.kv.labels import EVERYTHING, PoolInventory, read_labels
 from innet.kv.loop_thread import LoopThread
 from innet.kv.node_network import NetworkOptions, NodeBlockNetwork
 from innet.kv.pool import BlockPool, DiskTier, LayeredTier, MemoryTier, TieredStore
+from innet.kv.pool.administration import BulkProgress, BulkResult
+from innet.kv.pool.inventory import BlockFilter
 from innet.kv.pool.network import BlockNetwork
 from innet.kv.pool.object_storage import ObjectStorage, is_url
 from innet.kv.pool.peers import await_members
@@ -45,6 +48,7 @@ from innet.worker.collector import AskedObjects, LoopCollector
 
 if TYPE_CHECKING:
     from innet.kv.events.source import BlockEvents
+    from innet.worker.controller_connection import WorkerPools
 
 OpenNetwork = Callable[[int], AbstractAsyncContextManager[BlockNetwork]]
 """Joins a pool, offering that many bytes, in the event loop in which it is called."""
@@ -114,6 +118,8 @@ class PoolMember(LoopThread):
         self._open_network = open_network
         self._leaving = threading.Lock()
         self._on_left = ExitStack()
+        self._pools: Callable[[], WorkerPools] | None = None
+        """The pools of this process's worker, if it has one."""
         self._options = options
         self.tenant, self.node = tenant, node
         self._counters = self._counters_of(PoolStatistics())
@@ -178,6 +184,7 @@ class PoolMember(LoopThread):
                 tenant=tenant.component,
                 node=worker.config.node,
             )
+        member._pools = lambda: current_worker().pools
         worker.pools.count(member.tenant, member.counters)
         worker.before_close(member.close)
         on_left.callback(worker.no_more_before_close, member.close)
@@ -222,6 +229,52 @@ class PoolMember(LoopThread):
                 ", ".join(members) or "none",
             )
         return members
+
+    async def inventory(self, blocks: BlockFilter = EVERYTHING) -> PoolInventory:
+        """The blocks of all processes of the pool, with the models that they are of.
+
+        Args:
+            blocks: of interest; by default all.
+        """
+        found = await self.blocks.administration.inventory(blocks, await self._processes())
+        labels = await read_labels(self.blocks, self.tenant, found.families())
+        return PoolInventory(found, labels)
+
+    async def purge(
+        self, blocks: BlockFilter, *, progress: BulkProgress | None = None
+    ) -> BulkResult:
+        """Drop blocks from all tiers of all processes, and from the caches of the network.
+
+        Pinned blocks are dropped as well. What an engine computes later is kept again: where its
+        blocks are wrong, mend the engine first.
+
+        Args:
+            blocks: all of these.
+            progress: see :data:`innet.kv.pool.administration.BulkProgress`.
+
+        Raises:
+            ControlError: the switches' caches could not be emptied; the processes have dropped the
+                blocks.
+        """
+        nodes = await self._processes()
+        result = await self.blocks.administration.purge(blocks, nodes, progress=progress)
+        if self._pools is not None:
+            await asyncio.to_thread(self._pools().empty_caches, self.tenant)
+        return result
+
+    async def pin_matching(self, blocks: BlockFilter, lease_s: float) -> BulkResult:
+        """Protect blocks from eviction at all processes, for ``lease_s``; 0: no longer.
+
+        See :meth:`innet.kv.pool.administration.Administration.pin`.
+        """
+        nodes = await self._processes()
+        return await self.blocks.administration.pin(blocks, lease_s, nodes)
+
+    async def _processes(self) -> list[str]:
+        """The nodes of all processes of the pool, as far as they are known."""
+        if self._pools is None:
+            return []
+        return await asyncio.to_thread(self._pools().processes, self.tenant)
 
     def close(self) -> None:
         """Leave the pool; blocks that only this process has are lost. Safe to call twice."""

@@ -17,6 +17,7 @@ from innet.kv.layout import BlockLayout, KVArray, KVSource, LayerRange
 from innet.kv.names import BlockKey
 from innet.kv.pool import BlockPool, PoolStatistics
 from innet.kv.pool.announcements import DEFAULT_LEASE_S
+from innet.kv.pool.inventory import BlockFilter
 from innet.kv.pool.network import Contents
 from innet.kv.pool.waiting import (
     Deadline,
@@ -375,6 +376,17 @@ class PrefixCache:
         """
         first_block = math.ceil(first_token / self._layout.block_tokens)
         await self._blocks.evict([piece.key for piece in self._pieces(tokens, first_block)])
+
+    def filter(self, tokens: TokenIds | None, older_than_s: float = 0.0) -> BlockFilter:
+        """The blocks of this cache's model, or of a prompt alone, at any process."""
+        digest = self._families[0].model_digest
+        hashes = () if tokens is None else self._hashes(tokens)
+        if tokens is not None and not hashes:
+            raise KVError(
+                f"the prompt of {len(tokens)} tokens has no full block of "
+                f"{self._layout.block_tokens} tokens: give a longer one, or none for all blocks"
+            )
+        return BlockFilter(frozenset({digest}), frozenset(hashes), round(older_than_s))
 
     async def statistics(self) -> KVStatistics:
         """The counters of this process since it opened the pool."""

@@ -97,6 +97,9 @@ class ReplaceableNetwork:
     def probe(self, name: str, source: str, timeout_s: float) -> Awaitable[Cause | None]:
         return self._network.probe(name, source, timeout_s)
 
+    def empty_cache(self) -> None:
+        self._network.empty_cache()
+
     def start_keeping(self, options: KeepOptions) -> None:
         self._keeping = options
         self._network.start_keeping(options)

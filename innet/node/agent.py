@@ -98,6 +98,7 @@ class NodeAgent:
                 "sealing_key": self.sealing_key,
                 "install_group_keys": self.install_group_keys,
                 "set_pools": self.set_pools,
+                "drop_cached": self.drop_cached,
                 "install_group": self.install_group,
                 "remove_group": self.remove_group,
                 "set_routes": self.set_routes,
@@ -223,6 +224,10 @@ class NodeAgent:
                     self._node.admit_face(index, pool.prefix)
                 elif face.peer_kind == "host":
                     self._node.dismiss_face(index, pool.prefix)
+
+    def drop_cached(self, prefix: str) -> None:
+        """Empty the node's cache of a pool's names."""
+        self._node.drop_cached(prefix)
 
     def install_group(self, group: str, rules: list[dict[str, Any]]) -> int:
         """Install the rules of ``group`` (a name prefix); how many there were."""

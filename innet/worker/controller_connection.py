@@ -132,6 +132,21 @@ class WorkerPools:
         )
         return members
 
+    def processes(self, tenant: str) -> list[str]:
+        """The nodes of all processes of a pool, also of those that offer no memory."""
+        pools = self._controller.ask("pools", patience_s=_PATIENCE_S)
+        return [node for pool in pools if pool["tenant"] == tenant for node in pool["members"]]
+
+    def empty_caches(self, tenant: str) -> None:
+        """Empty the switches' caches of a pool's blocks.
+
+        Raises:
+            ControlError: this process is not in the pool, or the controller does not answer.
+        """
+        self._controller.ask(
+            "empty_pool_caches", patience_s=_PATIENCE_S, **self._identity, tenant=tenant
+        )
+
     def replicas(self, tenant: str) -> int | None:
         """Homes of a block, as a pool's members count them; ``None``: it has no members."""
         pools = self._controller.ask("pools", patience_s=_PATIENCE_S)

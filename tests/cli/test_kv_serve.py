@@ -239,3 +239,65 @@ def test_status_names_tenants_and_the_start_says_where_metrics_are(
     assert pool["name"] == "acme"
     assert f"acme ({pool['tenant'][:8]})" in innet("status", "measured").stdout
     assert innet("down", "measured").returncode == 0
+
+
+def kv(verb: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    secret = ("--on", "prod", "--tenant", "acme", "--secret", str(folder / "acme.secret"))
+    return innet("kv", verb, *secret, *arguments)
+
+
+def test_blocks_are_listed_pinned_and_purged_at_all_processes_and_tiers(pool: Path) -> None:
+    with engine(pool, memory="1MiB") as one:
+        for number in range(100, 108):
+            one.ask("put", number)
+        with engine(pool, memory=0) as other:  # the switch caches what it gets
+            assert {other.ask("get", number) for number in range(100, 108)} == {"found"}
+        listed = kv("list", pool, "--json")
+        assert listed.returncode == 0, listed.stderr
+        [blocks] = json.loads(listed.stdout)["blocks"]
+        held = json.loads(listed.stdout)["processes"]
+        assert sum(each["blocks"] for each in held[one.node]) == 8, "what the engine itself has"
+        assert blocks["blocks"] >= 16 + len(BLOCKS)
+        assert f"{blocks['blocks']} blocks at " in kv("list", pool).stdout
+
+        digest = blocks["model_digest"]
+        pinned = kv("pin", pool, "--model", digest[:8], "--lease", "1min", "--json")
+        assert json.loads(pinned.stdout)["blocks"][0]["blocks"] > 0
+        tried = kv("purge", pool, "--all", "--dry-run")
+        assert "would be dropped" in tried.stdout
+        assert one.ask("get", 100) == "found"
+        purged = kv("purge", pool, "--model", digest)
+        assert purged.returncode == 0, purged.stderr
+        assert f"{blocks['blocks']} blocks dropped" in purged.stdout
+        assert "processes have answered" in purged.stderr
+        assert [one.ask("get", number) for number in (100, 107, *BLOCKS)] == ["none"] * 10
+        with engine(pool, memory=0) as other:
+            assert {other.ask("get", number) for number in range(100, 108)} == {"none"}
+        assert "0 blocks" in kv("list", pool).stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "say which blocks"),
+        (("--all", "--model", "x"), "leave it out"),
+        (("--model", "llama"), "the pool has no blocks of model llama"),
+        (("--older-than", "0s"), "at least 1"),
+        (("--all", "--tokens", "1", "--tokens-file", "x"), "either --tokens or"),
+    ],
+)
+def test_a_purge_without_a_choice_or_of_nothing_is_refused(
+    pool: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    refused = kv("purge", pool, *arguments)
+    assert refused.returncode in (1, 2)
+    assert said in " ".join(refused.stderr.split()).replace("│ │ ", "")
+
+
+def test_another_tenants_secret_purges_nothing(pool: Path) -> None:
+    refused = innet(
+        "kv", "purge", "--on", "prod", "--tenant", "acme",
+        "--secret", str(pool / "other.secret"), "--all",
+    )  # fmt: skip
+    assert refused.returncode == 1
+    assert "has no tenant acme with this secret" in refused.stderr

@@ -213,6 +213,9 @@ class FakeNetwork:
             return Cause.LATE
         return found if isinstance(found, Cause) else None
 
+    def empty_cache(self) -> None:
+        """It has none."""
+
     def start_keeping(self, options: KeepOptions) -> None:
         """It leaves all to its node."""
 

@@ -79,7 +79,7 @@ def lmcache_chunk_name(model: str, weights: str) -> str:
 
 
 def sglang_name(model: str, weights: str) -> str:
-    member = SimpleNamespace(blocks=None, tenant=TENANT)
+    member = SimpleNamespace(blocks=None, tenant=TENANT, submit=lambda work: work.close())
     host = SimpleNamespace(
         dtype="bf16", layout="l", start_layer=0, end_layer=1, page_size=4, size_per_token=8,
         get_data_page=lambda _: SimpleNamespace(numel=lambda: 32),

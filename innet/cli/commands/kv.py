@@ -10,6 +10,16 @@ import typer
 from innet.cli import options
 from innet.cli.commands.up import LaunchOptions, MachineOptions, launch
 from innet.cli.experiments import parsed_sizes_bytes, run_and_show
+from innet.cli.kv_blocks import (
+    LIST_EXAMPLES,
+    PIN_EXAMPLES,
+    PURGE_EXAMPLES,
+    UNPIN_EXAMPLES,
+    list_blocks,
+    pin,
+    purge,
+    unpin,
+)
 from innet.cli.kv_lookups import INDEX_EXAMPLES, LOCATE_EXAMPLES, index, locate
 from innet.cli.network_choice import chosen_settings, chosen_topology, with_timed_links
 from innet.kv.eviction import DEFAULT_POLICY, POLICIES
@@ -182,3 +192,7 @@ def _variants(designs: str, policies: str | None) -> list[str]:
 
 app.command("locate", epilog=LOCATE_EXAMPLES)(locate)
 app.command("index", epilog=INDEX_EXAMPLES)(index)
+app.command("list", epilog=LIST_EXAMPLES)(list_blocks)
+app.command("purge", epilog=PURGE_EXAMPLES)(purge)
+app.command("pin", epilog=PIN_EXAMPLES)(pin)
+app.command("unpin", epilog=UNPIN_EXAMPLES)(unpin)

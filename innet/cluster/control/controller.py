@@ -124,6 +124,7 @@ class Controller:
             "fail": hosts.fail_incarnation,
             "open_pool": hosts.open_pool,
             "leave_pool": hosts.leave_pool,
+            "empty_pool_caches": hosts.empty_pool_caches,
             "pool_members": pools.members,
             "pools": pools.describe,
             "groups": groups.describe,

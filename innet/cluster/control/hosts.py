@@ -238,6 +238,11 @@ class HostProcesses:
             )
         yield from self._pools.open(node, PoolReport.model_validate(told))
 
+    def empty_pool_caches(self, node: str, incarnation: int, tenant: str) -> Operation[None]:
+        """Empty the switches' caches of the blocks of a pool that this process is in."""
+        if self.is_current(node, incarnation):
+            yield from self._pools.drop_cached(node, tenant)
+
     def leave_pool(self, node: str, incarnation: int, tenant: str) -> Operation[None]:
         """Remove a process from the tenant's pool."""
         if self.is_current(node, incarnation):

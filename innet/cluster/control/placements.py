@@ -182,6 +182,14 @@ class Placements:
         self.restore_pools(pools)
         yield self._to_all([self._set_pools()])
 
+    def drop_cached(self, prefix: str) -> Operation[None]:
+        """Empty the caches of all switches of a pool's names, and wait until they are.
+
+        A switch that does not answer is left as it is: its cache is empty when it returns.
+        """
+        outcomes = yield self._to_all([("drop_cached", {"prefix": prefix})])
+        _raise_first(outcomes, but=NoAnswer)
+
     def restore_pools(self, pools: Sequence[PoolMessage]) -> None:
         """The switches are to serve these pools."""
         self._pools = tuple(pools)

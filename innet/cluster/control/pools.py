@@ -98,6 +98,20 @@ class PoolRegistry:
         if self._forget(node, tenant):
             yield from self._placements.close_pools(self._messages())
 
+    def drop_cached(self, node: str, tenant: str) -> Operation[None]:
+        """Empty the switches' caches of a pool's blocks, at the request of one of its processes.
+
+        Raises:
+            ControlError: ``node`` is not in the pool.
+        """
+        pool = self._pools.get(tenant)
+        if pool is None or node not in pool.members:
+            raise ControlError(
+                f"{node} is not in the pool of {tenant}, so it cannot empty its caches: open the "
+                "pool first"
+            )
+        yield from self._placements.drop_cached(tenant_prefix(tenant))
+
     def leave_all(self, node: str) -> Operation[None]:
         """The process on ``node`` has ended: remove its memberships."""
         left = [tenant for tenant in list(self._pools) if self._forget(node, tenant)]

@@ -109,6 +109,7 @@ WORKER_REQUESTS: Final[Mapping[str, type[StrictModel]]] = {
     "fail": _Fail,
     "open_pool": _OpenPool,
     "leave_pool": _LeavePool,
+    "empty_pool_caches": _LeavePool,
     "pool_members": _TenantQuestion,
     **dict.fromkeys(
         ("present", "gone", "stopped", "pools", "groups", "plans", "jobs", "overview", "load"),

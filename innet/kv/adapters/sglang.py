@@ -34,6 +34,7 @@ from innet.kv.adapters.identity import engine_digest, key_hash, model_facts
 from innet.kv.adapters.observation import WeightReplacements
 from innet.kv.adapters.sglang_settings import REPLACING, UPDATER, settings_facts
 from innet.kv.adapters.tensors import bytes_of, coded_order, tensor_of
+from innet.kv.labels import BlockLabel, announce
 from innet.kv.layout import RankPart
 from innet.kv.names import BlockFamily, BlockKey
 from innet.kv.pool.network import Contents
@@ -41,6 +42,15 @@ from innet.kv.pool.network import Contents
 Result = TypeVar("Result")
 
 _ORDER: Final = "sglang-page"
+_LABELLED: Final = (
+    "load_format",
+    "revision",
+    "dtype",
+    "quantization",
+    "kv_cache_dtype",
+    "adapters",
+)
+"""Settings that a label has by their own names."""
 _OPTIONS_KEY: Final = "innet"
 """Key of the pool's options in SGLang's extra configuration."""
 
@@ -99,6 +109,10 @@ class InnetHiCacheStorage(HiCacheStorage):
         self._families[PoolName.KV.value] = BlockFamily(
             self._member.tenant, digest, layout, host.start_layer, end_layer
         )
+        if not self._config.tp_rank and not self._config.pp_rank:
+            self._member.submit(
+                announce(self._blocks, self._member.tenant, digest, self._label(layout, host))
+            )
 
     def register_mem_host_pool_v2(self, host_pool: Any, host_pool_name: str) -> None:
         """Register one of a hybrid model's host caches; that of keys and values comes first.
@@ -334,6 +348,17 @@ class InnetHiCacheStorage(HiCacheStorage):
             pipeline_rank=config.pp_rank,
             pipeline_size=config.pp_size,
         )
+
+    def _label(self, layout: str, host: Any) -> BlockLabel:
+        own = self._settings
+        others = {name: value for name, value in own.items() if name not in _LABELLED}
+        settings = {f"--{name.replace('_', '-')}": own.get(name, "") for name in _LABELLED} | {
+            "type, page size and ranks": layout,
+            "--hicache-mem-layout": host.layout,
+            "--lora-paths and other settings": key_hash(str(others)).hex()[:16],
+        }
+        name = self._config.model_name or ""
+        return BlockLabel.of("sglang", name, self._model["weights"], settings)
 
     def _facts(self, host: Any) -> dict[str, Any]:
         config = self._config

@@ -16,6 +16,7 @@ from innet.kv.hash_chain import TokenIds
 from innet.kv.layout import group_of
 from innet.kv.names import BlockFamily, BlockKey
 from innet.kv.pool.announcements import ANNOUNCEMENT_LAYOUT
+from innet.kv.pool.inventory import LABEL_LAYOUT
 from innet.kv.pool.store import Tier
 
 _MOST_DESCRIBED: Final = 1 << 16
@@ -155,7 +156,7 @@ class BlockEvents:
             key = BlockKey.parse(name)
         except KVError:
             return
-        if key.family.layout == ANNOUNCEMENT_LAYOUT:
+        if key.family.layout in (ANNOUNCEMENT_LAYOUT, LABEL_LAYOUT):
             return
         family, model = key.family, _model(key.family)
         place = model, key.block_hash

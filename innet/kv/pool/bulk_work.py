@@ -60,6 +60,7 @@ class BulkWork:
             store.remove(key.name)
         if not blocks.min_age_s:
             self._forget_deferred(blocks)
+        self._node.network.empty_cache()
         for store in self._node.stores:
             await store.tiers.flush()
         total = sum(family.blocks for family in tally.families.values())

@@ -223,6 +223,9 @@ class BlockNetwork(Protocol):
         Fetches its root manifest.
         """
 
+    def empty_cache(self) -> None:
+        """Drop what this node's cache has of the tenant's names; published blocks stay."""
+
     def start_keeping(self, options: KeepOptions) -> None:
         """Keep, as far as possible, the blocks that other nodes ask this node to keep.
 

@@ -180,6 +180,11 @@ class BlockPool:
         """
         return (await self._put(self._new_blocks([(key, contents)], [depth]), BLOCKS_OF_REQUEST))[0]
 
+    async def put_uncounted(self, key: BlockKey, contents: Contents) -> None:
+        """:meth:`put` a block that statistics do not count, such as a description of others."""
+        self._require_open()
+        await self._transfers.put(self._new_blocks([(key, contents)], [0]), 1)
+
     async def put_many(
         self,
         blocks: Sequence[tuple[BlockKey, Contents]],

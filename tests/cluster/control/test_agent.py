@@ -21,6 +21,10 @@ class Node:
         self.routes: set[tuple[str, int]] = set()
         self.jobs: set[str] = set()
         self.admitted: set[tuple[int, str]] = set()
+        self.emptied: list[str] = []
+
+    def drop_cached(self, prefix: str) -> None:
+        self.emptied.append(prefix)
 
     def dismiss_face(self, face: int, prefix: str) -> None:
         self.admitted.discard((face, prefix))
@@ -107,6 +111,11 @@ def test_a_route_to_an_unknown_face_is_refused_and_changes_nothing(
 def pool(prefix: str, *hosts: str) -> dict[str, Any]:
     key = {"signature": "ed25519", "name": f"{prefix}/KEY", "secret": "00" * 32}
     return {"prefix": prefix, "weight": 1, "hosts": hosts, "key": key}
+
+
+def test_a_message_empties_the_cache_of_a_prefix(agent: ControlClient, node: Node) -> None:
+    agent.request("drop_cached", prefix="/kv/aa")
+    assert node.emptied == ["/kv/aa"]
 
 
 def test_a_message_sets_the_pools_and_removes_all_others(agent: ControlClient, node: Node) -> None:

@@ -25,6 +25,7 @@ class Nodes:
     def __init__(self) -> None:
         self.pools: dict[str, dict[str, Any]] = {}
         self.refuses: Exception | None = None
+        self.emptied: list[tuple[str, str]] = []
         self.reports: dict[str, dict[str, Any]] = {}
 
     def answer(self, node: str, method: str, params: Mapping[str, Any]) -> Any:
@@ -32,6 +33,8 @@ class Nodes:
             if self.refuses is not None:
                 raise self.refuses
             self.pools[node] = {pool["prefix"]: pool for pool in params["pools"]}
+        if method == "drop_cached":
+            self.emptied.append((node, params["prefix"]))
         if method == "memberships":
             if node not in self.reports:
                 raise NoAnswer("no worker runs there")
@@ -101,6 +104,17 @@ def test_a_process_that_ends_leaves_all_its_pools(controller, nodes, end):
     assert controller.pool_members(ACME.component) == {"h1": 100}
     assert nodes.hosts_of(ACME) == ["h1"]
     assert nodes.hosts_of(OTHER) == []
+
+
+def test_a_member_empties_the_switches_caches_of_its_own_pool(controller, nodes):
+    first = join(controller, "h0", **part(ACME))
+    second = join(controller, "h1", **part(OTHER))
+    controller.empty_pool_caches("h0", first, ACME.component)
+    assert nodes.emptied == [("s0", ACME.prefix)]
+    with pytest.raises(ControlError, match="h1 is not in the pool"):
+        controller.empty_pool_caches("h1", second, ACME.component)
+    controller.empty_pool_caches("h0", first - 1, ACME.component)
+    assert len(nodes.emptied) == 1, "a process of before"
 
 
 def test_a_job_that_ends_leaves_its_pools(controller, nodes):

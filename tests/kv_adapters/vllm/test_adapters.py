@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from collections.abc import Callable, Iterator
 from copy import deepcopy
@@ -25,6 +26,8 @@ from innet.errors import KVError
 from innet.kv.adapters.vllm import InnetConnector, connector
 from innet.kv.adapters.vllm.cache_identity import CacheIdentity, ConnectorOptions
 from innet.kv.adapters.vllm.chunk_names import ChunkName, ChunkNames
+from innet.kv.labels import EVERYTHING, read_labels
+from tests.kv.fake_network import TENANT
 from tests.kv_adapters.hosts import Hosts
 from tests.kv_adapters.vllm.conftest import MakeEngine
 from tests.kv_adapters.vllm.engine import BLOCK, CHUNK, PROMPT, Engine, cache_config
@@ -292,3 +295,43 @@ def test_settings_that_change_keys_and_values_count(
         for each in (config, changed)
     }
     assert len(names) == 2
+
+
+def test_engines_that_will_share_nothing_say_which_setting_differs(
+    config: VllmConfig, hosts: Hosts, engine: MakeEngine, folder: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    one = engine("a")
+    computed(one, lora_request=lora(folder))
+    engine("b")
+    _settle(hosts)
+    assert "will never find" not in caplog.text
+    other = deepcopy(config)
+    other.kv_transfer_config.kv_connector_extra_config["chunk_tokens"] = 2 * CHUNK
+    engine("b", other)
+    _settle(hosts)
+    assert f"chunk_tokens is {2 * CHUNK} here and {CHUNK} there" in caplog.text
+
+    async def read() -> list[str]:
+        blocks = hosts.hosts["home"].blocks
+        found = await blocks.administration.inventory(EVERYTHING)
+        labels = await read_labels(blocks, TENANT, found.families())
+        return sorted(label.adapter for each in labels.values() for label in each)
+
+    assert hosts.hosts["home"].submit(read()).result() == ["", "", "tuned"]
+
+
+def _settle(hosts: Hosts) -> None:
+    """Let the hosts finish what engines have begun when they joined."""
+
+    async def all_others() -> None:
+        own = asyncio.current_task()
+        pending = [each for each in asyncio.all_tasks() if each is not own and _is_label(each)]
+        await asyncio.gather(*pending)
+
+    hosts.hosts["home"].submit(all_others()).result()
+
+
+def _is_label(task: asyncio.Task[Any]) -> bool:
+    name = getattr(task.get_coro(), "__name__", "")
+    return name in ("announce", "put_label")

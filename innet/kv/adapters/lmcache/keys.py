@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from innet.errors import KVError
 from innet.kv.adapters.engine_pool import AdapterOptions
+from innet.kv.adapters.identity import key_hash
 from innet.kv.adapters.observation import WeightReplacements
 from innet.kv.adapters.vllm_names import LOADER, REPLACING, WORKER
 
@@ -62,6 +63,20 @@ def require_safe_hash(algorithm: str) -> None:
             "engines would share nothing or load wrong blocks: give all engines "
             "pre_caching_hash_algorithm: sha256_cbor"
         )
+
+
+def label_settings(metadata: Any, config: Any, options: LMCacheOptions) -> dict[str, str]:
+    """The settings that decide with which others an engine's LMCache shares blocks."""
+    # The root of all hashes: of PYTHONHASHSEED, or random.
+    root = str(getattr(sys.modules.get("lmcache.v1.token_database"), "NONE_HASH", ""))
+    return {
+        "chunk_size": str(config.chunk_size),
+        "pre_caching_hash_algorithm": str(config.pre_caching_hash_algorithm),
+        "PYTHONHASHSEED (root of the hashes)": key_hash(root).hex()[:16],
+        "--dtype": str(metadata.kv_dtype),
+        "--tensor-parallel-size": str(metadata.world_size),
+        "codec": options.codec or "",
+    }
 
 
 class UnnamedWeights:

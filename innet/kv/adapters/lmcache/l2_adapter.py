@@ -19,6 +19,7 @@ from lmcache.v1.platform import create_event_notifier
 from innet.kv.adapters.engine_pool import pool_of_process
 from innet.kv.adapters.lmcache.keys import LMCacheOptions, require_known_adapters
 from innet.kv.adapters.lmcache.objects import ObjectNames, pack, unpack_into
+from innet.kv.labels import BlockLabel, put_label
 from innet.kv.pool import PoolStatistics
 from innet.kv.pool.waiting import count_done_in_order
 
@@ -53,6 +54,7 @@ class InnetL2Adapter(L2AdapterInterface):
         self._blocks = self._member.blocks
         self._names = ObjectNames(self._member.tenant, options.weights, options.codec)
         self._codec = options.codec
+        self._labelled: set[str] = set()
         submit, numbers = self._member.submit, itertools.count()
         self._stores = Tasks(submit, numbers, lambda _: L2StoreResult(False, 0))
         self._lookups = Tasks(submit, numbers, Bitmap)
@@ -117,6 +119,7 @@ class InnetL2Adapter(L2AdapterInterface):
 
     async def _store(self, keys: list[ObjectKey], objects: list[MemoryObj]) -> L2StoreResult:
         names = await self._names.of_objects(keys)
+        await self._label({key.model_name for key in keys} - self._labelled)
         homes, stored_bytes = list[int](), 0
 
         async def store(numbers: range) -> int:
@@ -130,6 +133,14 @@ class InnetL2Adapter(L2AdapterInterface):
         largest = max((memory.get_size() for memory in objects), default=1)
         await count_done_in_order(len(objects), store, *self._blocks.batches(largest))
         return L2StoreResult(all(homes), stored_bytes)
+
+    async def _label(self, models: set[str]) -> None:
+        """Put the labels of models whose first objects are stored."""
+        self._labelled |= models
+        for model in models:
+            digest = await self._names.digest(model)
+            label = BlockLabel.of("lmcache", model, "", {})
+            await put_label(self._blocks, self._member.tenant, digest, label)
 
     async def _lookup(self, keys: list[ObjectKey]) -> Bitmap:
         names = await self._names.of_objects(keys)

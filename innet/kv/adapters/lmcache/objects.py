@@ -75,6 +75,14 @@ class ObjectNames:
             for key in keys
         ]
 
+    async def digest(self, model: str) -> str:
+        """The digest in names of a model's objects.
+
+        Raises:
+            KVError: as of :meth:`of_objects`.
+        """
+        return (await self._family(model)).model_digest
+
     async def _family(self, model: str) -> BlockFamily:
         known = self._families.get(model)
         return await asyncio.to_thread(self._identify, model) if known is None else known

@@ -16,8 +16,14 @@ from lmcache.v1.storage_backend.local_cpu_backend import LocalCPUBackend
 
 from innet.errors import KVError
 from innet.kv.adapters.engine_pool import pool_of_process
-from innet.kv.adapters.lmcache.keys import LMCacheOptions, UnnamedWeights, require_safe_hash
+from innet.kv.adapters.lmcache.keys import (
+    LMCacheOptions,
+    UnnamedWeights,
+    label_settings,
+    require_safe_hash,
+)
 from innet.kv.adapters.lmcache.objects import ObjectNames, pack, unpack, unpack_into
+from innet.kv.labels import BlockLabel, announce
 from innet.kv.names import BlockKey
 from innet.kv.pool.network import Contents
 from innet.kv.pool.waiting import count_done_in_order
@@ -86,6 +92,9 @@ class InnetRemoteConnector(RemoteConnector):
         self._names = ObjectNames(self._member.tenant, options.weights, options.codec)
         self._codec = options.codec
         self._unnamed = UnnamedWeights(options)
+        metadata, config = local_cpu_backend.metadata, local_cpu_backend.config
+        if metadata is not None and config is not None and not metadata.worker_id:
+            self._member.submit(self._announce(metadata, label_settings(metadata, config, options)))
 
     async def exists(self, key: CacheEngineKey) -> bool:
         if self._unnamed.are_loaded:
@@ -177,6 +186,15 @@ class InnetRemoteConnector(RemoteConnector):
 
     async def close(self) -> None:
         await asyncio.to_thread(pool_of_process.leave)
+
+    async def _announce(self, metadata: Any, settings: dict[str, str]) -> None:
+        """Put the label of this engine's blocks, and log which others it will not share."""
+        try:
+            digest = await self._names.digest(metadata.model_name)
+        except KVError:  # the first chunk says so
+            return
+        label = BlockLabel.of("lmcache", metadata.model_name, "", settings)
+        await announce(self._blocks, self._member.tenant, digest, label)
 
     def _start(
         self, work: Callable[[list[BlockKey]], Awaitable[Result]], keys: Sequence[CacheEngineKey]

@@ -24,6 +24,7 @@ from innet.kv.adapters.lora import Adapter
 from innet.kv.adapters.tensors import coded_order
 from innet.kv.adapters.vllm.cache_groups import CacheGroup, cache_groups, natural_order
 from innet.kv.adapters.vllm.chunk_names import ChunkName
+from innet.kv.labels import MAX_LABEL_TEXT, BlockLabel
 from innet.kv.layout import RankPart
 from innet.kv.names import BlockFamily, BlockKey
 
@@ -121,6 +122,7 @@ class CacheIdentity:
         self._rank = config.parallel_config.rank % self.ranks
         self.facts = _facts(config, self.groups, options)
         digest = engine_digest("vllm", self.facts)
+        self._label = _label(config, self.facts, options)
         self._digests: dict[str, str] = {}
         spans = [
             span
@@ -157,6 +159,17 @@ class CacheIdentity:
             facts = self.facts | {"adapter": adapter.identity}
             self._digests[adapter.identity] = engine_digest("vllm", facts)
         return self._digests[adapter.identity]
+
+    def label(self, adapter: Adapter | None = None) -> BlockLabel:
+        """What the digest of an adapter's blocks stands for; ``None``: of the model's own."""
+        if adapter is None:
+            return self._label
+        return self._label.model_copy(update={"adapter": adapter.name[:MAX_LABEL_TEXT]})
+
+    @property
+    def is_first_rank(self) -> bool:
+        """Whether this is the engine's first tensor-parallel rank."""
+        return not self._rank
 
     def _key(self, family: BlockFamily, name: ChunkName) -> BlockKey:
         if name.adapter is not None:
@@ -303,6 +316,34 @@ _INPUT_FACTS: Final = (  # an image's hash does not cover them
 def _named(config: Any, names: tuple[str, ...]) -> dict[str, str]:
     """Settings that keys and values depend on; those of other versions of vLLM are left out."""
     return {name: str(getattr(config, name)) for name in names if hasattr(config, name)}
+
+
+def _label(config: VllmConfig, facts: dict[str, Any], options: ConnectorOptions) -> BlockLabel:
+    """Settings by the names that users give them."""
+    settings = {
+        "vLLM": facts["vllm"],
+        "--revision": facts["revision"],
+        "--dtype": facts["dtype"],
+        "--quantization": facts["quantization"],
+        "--kv-cache-dtype": facts["cache_dtype"],
+        "--load-format": facts.get("load_format", ""),
+        "--hf-overrides": facts["overrides"],
+        "--block-size": getattr(config.cache_config, "block_size", ""),
+        "--tensor-parallel-size": config.parallel_config.tensor_parallel_size,
+        "chunk_tokens": options.chunk_tokens,
+        "layers_per_object": options.layers_per_object,
+        "codec": options.codec or "",
+        "draft model": facts.get("draft", ""),
+    }
+    others = {name: value for name, value in facts.items() if name not in _LABELLED}
+    settings["other settings"] = engine_digest("vllm", others)[:16]
+    return BlockLabel.of("vllm", config.model_config.model, facts["weights"], settings)
+
+
+_LABELLED: Final = (
+    "vllm", "model", "weights", "revision", "dtype", "quantization", "cache_dtype", "load_format",
+    "overrides", "chunk_tokens", "draft",
+)  # fmt: skip
 
 
 def _configuration(config: Any) -> dict[str, Any]:

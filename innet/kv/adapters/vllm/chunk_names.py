@@ -10,8 +10,6 @@ tokens.
 
 from __future__ import annotations
 
-import sys
-from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +18,7 @@ from vllm.v1.request import Request
 
 from innet.kv.adapters.lora import Adapter
 from innet.kv.adapters.tensors import bytes_of
-from innet.kv.model import digest_of
+from innet.kv.chunk_hash import chunk_hash
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,16 +97,8 @@ class ChunkNames:
     def _hash(self, request: Request, place: int, before: list[tuple[bytes, bytes]]) -> bytes:
         start, end = place * self._chunk_tokens, (place + 1) * self._chunk_tokens
         parent = before[-1][0] if before else b""
-        tokens = _bytes_of_tokens(request.all_token_ids[start:end])
-        return digest_of([parent, tokens, *_other_inputs(request, start, end)])
-
-
-def _bytes_of_tokens(tokens: list[int]) -> bytes:
-    """8 bytes for each, in little-endian order."""
-    numbers = array("Q", tokens)
-    if sys.byteorder == "big":
-        numbers.byteswap()
-    return numbers.tobytes()
+        tokens = request.all_token_ids[start:end]
+        return chunk_hash(parent, tokens, _other_inputs(request, start, end))
 
 
 def _other_inputs(request: Request, start: int, end: int) -> Iterator[str | bytes]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,6 +15,7 @@ from innet.errors import KVError
 from innet.kv.adapters.engine_pool import Member
 from innet.kv.adapters.identity import key_hash
 from innet.kv.adapters.lookups import announced_as, get_announced
+from innet.kv.adapters.lora import Adapter
 from innet.kv.adapters.tensors import block_bytes, bytes_of, tensor_of
 from innet.kv.adapters.vllm.cache_identity import (
     CacheIdentity,
@@ -28,6 +30,7 @@ from innet.kv.adapters.vllm.cache_identity import (
 from innet.kv.adapters.vllm.chunk_names import ChunkName
 from innet.kv.adapters.vllm.loaded_weights import LoadedWeights
 from innet.kv.codec import CodecName
+from innet.kv.labels import announce, put_label
 from innet.kv.names import BlockKey
 from innet.kv.pool.network import Contents
 
@@ -106,6 +109,9 @@ class WorkerSide:
         self._saves: list[Chunk] = []
         self._saving: dict[Future[int], int] = {}
         self._announced: dict[str, list[str]] = {}
+        self._labelled: set[str] = set()
+        if cache.is_first_rank:
+            self._submit(announce(member.blocks, member.tenant, cache.digest(None), cache.label()))
 
     def register(self, caches: Mapping[str, LayerCache]) -> None:
         """Register the layers' caches.
@@ -259,10 +265,22 @@ class WorkerSide:
         part = chunk.part(self._cache.spans[span].group)
         if part is None or self._is_refused(chunk.name, is_computed=True):
             return
+        self._label(chunk.name.adapter)
         contents = self._cached.read(self._cache.spans[span], part)
         key = self._described(span, chunk)
         future = self._member.submit(self._member.blocks.put(key, contents, depth=chunk.place))
         self._saving[future] = contents.nbytes
+
+    def _label(self, adapter: Adapter | None) -> None:
+        """Put the label of an adapter whose first chunk is saved."""
+        if adapter is None or adapter.identity in self._labelled or not self._cache.is_first_rank:
+            return
+        self._labelled.add(adapter.identity)
+        digest, label = self._cache.digest(adapter), self._cache.label(adapter)
+        self._submit(put_label(self._member.blocks, self._member.tenant, digest, label))
+
+    def _submit(self, work: Coroutine[Any, Any, Any]) -> None:
+        self._member.submit(work).add_done_callback(_log_failure)
 
     def _is_refused(self, name: ChunkName, *, is_computed: bool) -> bool:
         """Whether this process has other weights than the scheduler assumes; the scheduler leaves
@@ -299,9 +317,9 @@ class WorkerSide:
         return self._paged
 
 
-def _log_failure(announcing: Future[int]) -> None:
+def _log_failure(announcing: Future[Any]) -> None:
     if not announcing.cancelled() and (error := announcing.exception()):
-        _log.warning("announcing a request failed: %s", error)
+        _log.warning("announcing blocks failed: %s", error)
 
 
 def _result_of(arriving: Future[Contents | None]) -> Contents | None:
