@@ -43,7 +43,7 @@ class Stream:
 
     def __init__(self, connection: LauncherConnection, name: str) -> None:
         self._relay = connection._tunnel._relay
-        self._number = self._relay.streams.open(name, 0)
+        self._number = self._relay.streams.open(name)
         self._relay._ends[self._number] = self  # type: ignore[assignment]
         self._received = bytearray()
         self._news = asyncio.Event()

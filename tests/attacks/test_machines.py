@@ -181,7 +181,7 @@ async def test_a_client_without_curve_gets_no_answer(tmp_path: Path) -> None:
         b"",
         b"{}",
         heartbeat_message(0),
-        frame_message(1, 0, OpenFrame(2, 1, "session.sock").encoded()),
+        frame_message(1, 0, OpenFrame(2, "session.sock").encoded()),
         bye_message("x"),
         b"\1{}",
         b"\2{}",
@@ -216,7 +216,7 @@ async def test_a_refused_machine_opens_no_stream(tmp_path: Path) -> None:
         session = cluster.run_dir / "session.sock"
         await asyncio.start_unix_server(lambda *_: connected.append(1), session)
         assert isinstance(await peer.join(machines={"h1": "x" * 22}), JoinRefusal)
-        await peer.send(frame_message(1, 0, OpenFrame(2, 1, "session.sock").encoded()))
+        await peer.send(frame_message(1, 0, OpenFrame(2, "session.sock").encoded()))
         assert await peer.received_nothing(cluster)
     assert connected == []
 
@@ -252,7 +252,7 @@ async def test_a_message_that_is_too_large_ends_only_its_connection(tmp_path: Pa
 async def test_a_machine_opens_no_socket_that_is_not_offered(tmp_path: Path, name: str) -> None:
     async with attacked(tmp_path) as cluster, Peer(cluster) as peer:
         assert isinstance(await peer.join("h2"), JoinAcceptance)
-        await peer.send(frame_message(1, 0, OpenFrame(2, 1, name).encoded()))
+        await peer.send(frame_message(1, 0, OpenFrame(2, name).encoded()))
         while not isinstance(message := await peer.receive(), NumberedFrame):
             pass
         frame = parse_frame(message.frame)
@@ -288,7 +288,7 @@ async def test_a_machine_that_acknowledges_nothing_is_lost(tmp_path: Path, monke
         assert isinstance(await peer.join("h2"), JoinAcceptance)
         machine = await cluster.listener.joined("h2")
         for number in range(1, 300):
-            opened = OpenFrame(2 * number, 1, "controller.ctl").encoded()
+            opened = OpenFrame(2 * number, "controller.ctl").encoded()
             await peer.send(frame_message(number, 0, opened))
         assert "without an acknowledgement" in await machine.lost()
 

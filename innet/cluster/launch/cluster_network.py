@@ -248,7 +248,7 @@ class ClusterNetwork(Network):
             Address.parsed(self._options.listen),
             self._identity(),
             self.run_dir,
-            offered=self._offered_to,
+            offered={name: self._offered_to(name) for name in self.other_machines}.__getitem__,
             heartbeats=Heartbeats(
                 interval_s=min(recovery.heartbeat_interval_s, recovery.machine_timeout_s / 3),
                 timeout_s=recovery.machine_timeout_s,
@@ -282,8 +282,8 @@ class ClusterNetwork(Network):
         """The sockets of the launcher that a machine may connect to."""
         own = (CONTROLLER_SOCKET_NAME, SESSION_SOCKET_NAME)
         return {
-            **{name: self.run_dir / socket_name_of(name, machine) for name in own},
-            BROKER_SOCKET_NAME: self.run_dir / BROKER_SOCKET_NAME,
+            **{name: self.socket_path(socket_name_of(name, machine)) for name in own},
+            BROKER_SOCKET_NAME: self.socket_path(BROKER_SOCKET_NAME),
         }
 
     @property

@@ -245,15 +245,14 @@ class FrameType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class OpenFrame:
-    """Opens a stream to a socket; ``pid`` is the process that connected at the sender's end."""
+    """Opens a stream to a socket."""
 
     stream: int
-    pid: int
     name: str
 
     def encoded(self) -> bytes:
         """The frame's bytes."""
-        return _OPEN.pack(FrameType.OPEN, self.stream, self.pid) + self.name.encode()
+        return _HEADER.pack(FrameType.OPEN, self.stream) + self.name.encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,7 +305,6 @@ class ResetFrame:
 Frame = OpenFrame | DataFrame | CreditFrame | EndFrame | ResetFrame
 
 _HEADER = struct.Struct("!BI")
-_OPEN = struct.Struct("!BII")
 _CREDIT = struct.Struct("!BII")
 
 
@@ -320,9 +318,8 @@ def parse_frame(frame: bytes) -> Frame:
         kind, stream = _HEADER.unpack_from(frame)
         match kind:
             case FrameType.OPEN:
-                _, _, pid = _OPEN.unpack_from(frame)
-                name = _text(frame[_OPEN.size :], MAX_SOCKET_NAME_BYTES)
-                return OpenFrame(stream, pid, name)
+                name = _text(frame[_HEADER.size :], MAX_SOCKET_NAME_BYTES)
+                return OpenFrame(stream, name)
             case FrameType.DATA:
                 return DataFrame(stream, _data(frame[_HEADER.size :]))
             case FrameType.CREDIT:

@@ -35,7 +35,6 @@ class Opened:
 
     stream: int
     name: str
-    pid: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +111,7 @@ class Multiplexer:
 
     # What this end does
 
-    def open(self, name: str, pid: int) -> int:
+    def open(self, name: str) -> int:
         """Open a stream to a socket of the other end.
 
         Raises:
@@ -125,7 +124,7 @@ class Multiplexer:
         stream, self._next_own = self._next_own, self._next_own + 2
         self._streams[stream] = _Stream()
         self._own += 1
-        self._send(OpenFrame(stream, pid, name))
+        self._send(OpenFrame(stream, name))
         return stream
 
     def credit(self, stream: int) -> int:
@@ -201,7 +200,7 @@ class Multiplexer:
             self._send(ResetFrame(stream, f"{MAX_STREAMS} streams are open"))
             return self._violation()
         self._streams[stream] = _Stream()
-        return [Opened(stream, frame.name, frame.pid)]
+        return [Opened(stream, frame.name)]
 
     def _on_frame(self, frame: Frame, found: _Stream) -> list[Event]:
         match frame:

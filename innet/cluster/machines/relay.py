@@ -12,7 +12,6 @@ import contextlib
 import errno
 import os
 import socket
-import struct
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
@@ -171,12 +170,12 @@ class Relay:
 
     # Of local connections
 
-    def opened(self, end: _LocalEnd, name: str, pid: int) -> int | None:
+    def opened(self, end: _LocalEnd, name: str) -> int | None:
         """A local client has connected: open a stream; ``None``: it cannot be served."""
         if self._is_closed or not self._has_room():
             return None
         try:
-            stream = self._multiplexer.open(name, pid)
+            stream = self._multiplexer.open(name)
         except EmulationError:
             return None
         self._ends[stream] = end
@@ -229,8 +228,7 @@ class _LocalEnd(asyncio.Protocol):
         self._transport.set_write_buffer_limits(high=_WRITE_BUFFER_BYTES)
         self._relay.connected(self)
         if self._stream is None:
-            pid = _peer_pid(self._transport.get_extra_info("socket"))
-            self._stream = self._relay.opened(self, self._name, pid)
+            self._stream = self._relay.opened(self, self._name)
             if self._stream is None:
                 self._transport.abort()
             return
@@ -337,13 +335,6 @@ class _LocalEnd(asyncio.Protocol):
     def _close_if_over(self) -> None:
         if self._is_over and self._transport is not None:
             self._transport.close()  # once all has been written
-
-
-def _peer_pid(connection: socket.socket) -> int:
-    pid, _, _ = struct.unpack(
-        "3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-    )
-    return max(0, int(pid))
 
 
 def _is_patient(error: Exception) -> bool:

@@ -39,7 +39,7 @@ numbers = st.integers(0, (1 << 64) - 1)
 streams = st.integers(0, (1 << 32) - 1)
 reasons = st.text(max_size=100)
 frames = st.one_of(
-    st.builds(OpenFrame, streams, streams, st.text(max_size=20)),
+    st.builds(OpenFrame, streams, st.text(max_size=20)),
     st.builds(DataFrame, streams, st.binary(min_size=1, max_size=100)),
     st.builds(CreditFrame, streams, streams),
     st.builds(EndFrame, streams),
@@ -119,8 +119,8 @@ def test_malformed_messages_are_refused(message: bytes) -> None:
         EndFrame(1).encoded() + b"x",
         CreditFrame(1, 1).encoded() + b"x",
         CreditFrame(1, 1).encoded()[:-1],
-        OpenFrame(1, 1, "x" * 81).encoded(),
-        OpenFrame(1, 1, "").encoded()[:-1] + b"",
+        OpenFrame(1, "x" * 81).encoded(),
+        OpenFrame(1, "").encoded()[:-1] + b"",
         b"\x05\0\0\0\1\xff",
         b"\x07\0\0\0\1",
     ],

@@ -64,8 +64,8 @@ class Pair:
 
 def opened() -> tuple[Pair, int]:
     pair = Pair()
-    stream = pair.launcher.open("a.sock", 42)
-    assert pair.exchange() == ([], [Opened(stream, "a.sock", 42)])
+    stream = pair.launcher.open("a.sock")
+    assert pair.exchange() == ([], [Opened(stream, "a.sock")])
     return pair, stream
 
 
@@ -97,7 +97,7 @@ def test_a_window_limits_unconsumed_bytes() -> None:
 
 def test_exceeding_the_window_resets_only_this_stream() -> None:
     pair, stream = opened()
-    other = pair.launcher.open("b.sock", 1)
+    other = pair.launcher.open("b.sock")
     pair.launcher.send(stream, bytes(WINDOW_BYTES))
     pair.exchange()
     assert pair.machine.receive(DataFrame(stream, b"x").encoded()) == [
@@ -122,7 +122,7 @@ def test_credit_beyond_the_window_is_refused(size: int) -> None:
 )
 def test_sockets_that_are_not_allowed_cannot_be_opened(name: str) -> None:
     pair = Pair()
-    pair.machine.open(name, 1)
+    pair.machine.open(name)
     of_launcher, of_machine = pair.exchange()
     assert of_launcher == []
     assert [type(event) for event in of_machine] == [WasReset]
@@ -134,7 +134,7 @@ def test_names_with_slashes_are_refused_even_where_all_are_allowed() -> None:
     sent: list[bytes] = []
     multiplexer = Multiplexer(sent.append, is_launcher=True, may_open=lambda _name: True)
     for number, name in enumerate(["../a", "a/b", "..", "\n", ""], 1):
-        assert multiplexer.receive(OpenFrame(2 * number, 0, name).encoded()) == []
+        assert multiplexer.receive(OpenFrame(2 * number, name).encoded()) == []
     assert all(isinstance(parse_frame(frame), ResetFrame) for frame in sent)
     assert len(sent) == 5
     with pytest.raises(ValueError, match="invalid name of a socket"):
@@ -144,27 +144,27 @@ def test_names_with_slashes_are_refused_even_where_all_are_allowed() -> None:
 def test_the_number_of_streams_is_limited_at_both_ends() -> None:
     pair = Pair()
     for _ in range(MAX_STREAMS):
-        pair.launcher.open("a.sock", 1)
+        pair.launcher.open("a.sock")
     with pytest.raises(EmulationError, match="connections to another machine are open"):
-        pair.launcher.open("a.sock", 1)
+        pair.launcher.open("a.sock")
     pair.exchange()
     number = 2 * MAX_STREAMS + 1
-    assert pair.machine.receive(OpenFrame(number, 1, "a.sock").encoded()) == []
+    assert pair.machine.receive(OpenFrame(number, "a.sock").encoded()) == []
     assert parse_frame(pair.to_launcher.pop()) == ResetFrame(
         number, f"{MAX_STREAMS} streams are open"
     )
     pair.launcher.reset(1, "enough")
     pair.exchange()
-    pair.launcher.open("a.sock", 1)
+    pair.launcher.open("a.sock")
 
 
 @pytest.mark.parametrize("stream", [1, 5, 4, 0])
 def test_a_stream_is_opened_once_by_the_end_that_owns_its_number(stream: int) -> None:
     pair = Pair()
     for _ in range(2):
-        pair.machine.open("a.sock", 1)
+        pair.machine.open("a.sock")
     pair.exchange()
-    assert pair.launcher.receive(OpenFrame(stream, 1, "a.sock").encoded()) == []
+    assert pair.launcher.receive(OpenFrame(stream, "a.sock").encoded()) == []
     assert pair.launcher.streams == (2, 4)
     assert pair.launcher.violations == 1
 
@@ -206,7 +206,7 @@ def test_random_frames_raise_nothing_and_leave_other_streams_alone(frames: list[
 
 
 frames = st.one_of(
-    st.builds(OpenFrame, st.integers(0, 9), st.integers(0, 9), st.sampled_from(["a.sock", "x/y"])),
+    st.builds(OpenFrame, st.integers(0, 9), st.sampled_from(["a.sock", "x/y"])),
     st.builds(DataFrame, st.integers(0, 9), st.binary(min_size=1, max_size=MAX_DATA_BYTES)),
     st.builds(CreditFrame, st.integers(0, 9), st.integers(0, (1 << 32) - 1)),
     st.builds(EndFrame, st.integers(0, 9)),
@@ -237,7 +237,7 @@ def test_all_bytes_arrive_in_order_for_any_order_of_reads(seed: int, sizes: list
     arrived: dict[tuple[Multiplexer, int], bytearray] = defaultdict(bytearray)
     for size in sizes:
         sender = chance.choice([pair.launcher, pair.machine])
-        stream = sender.open("a.sock", 0)
+        stream = sender.open("a.sock")
         expected[ends[sender], stream] = content = chance.randbytes(size * 8)
         to_send[sender, stream] = bytearray(content)
     unconsumed: list[tuple[Multiplexer, int, int]] = []
