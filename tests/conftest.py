@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -118,6 +118,13 @@ def netns_obstacle() -> str | None:
         except EmulationError as error:
             return str(error)
     return None
+
+
+@pytest.fixture
+def short_directory() -> Iterator[Path]:
+    """A directory whose path leaves room for sockets."""
+    with tempfile.TemporaryDirectory(prefix="innet-test-") as directory:
+        yield Path(directory)
 
 
 @pytest.fixture(autouse=True)

@@ -265,10 +265,9 @@ async def _hold(
         if background is not None:
             background.report_ready(session.network.run_dir / "session.log")
         async with asyncio.TaskGroup() as holding:
+            holding.create_task(session.until_useless())
             if background is None and announce.to_terminal is not None:
                 holding.create_task(_show_live(run_id, announce.to_terminal))
-            else:
-                holding.create_task(asyncio.Event().wait())
             if service is not None:
                 holding.create_task(service.ended())
 
@@ -290,11 +289,13 @@ async def _show_live(run_id: str, console: Console) -> None:
     from innet.cli.run_tables import live_view
     from innet.cluster.emulation.runs import find_run
     from innet.cluster.run_status import read_run_status
+    from innet.errors import EmulationError
 
     with Live(console=console, auto_refresh=False, transient=True) as live:
         while True:
-            status = await asyncio.to_thread(lambda: read_run_status(find_run(run_id)))
-            live.update(live_view(status), refresh=True)
+            with contextlib.suppress(EmulationError):  # somebody removed the run's files
+                status = await asyncio.to_thread(lambda: read_run_status(find_run(run_id)))
+                live.update(live_view(status), refresh=True)
             await asyncio.sleep(_REFRESH_S)
 
 

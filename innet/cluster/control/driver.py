@@ -254,7 +254,7 @@ class ControllerDriver:
     async def __aexit__(self, *_: object) -> None:
         """Stop serving when all messages in progress have been sent."""
         await self._server.__aexit__()
-        await asyncio.gather(*(mailbox.wait() for mailbox in self._mailboxes.values()))
+        await asyncio.gather(*(mailbox.close() for mailbox in self._mailboxes.values()))
         self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -543,8 +543,9 @@ class _Mailbox:
         self, node: str, path: Path, on_sent: Callable[[int, Sequence[MessageOutcome]], None]
     ) -> None:
         self._node = node
-        self._path = path
         self._on_sent = on_sent
+        # It stays connected: a connection outlives the socket's file, which somebody may remove.
+        self._client = RequestClient(path, who=node)
         self._waiting: deque[tuple[Send, float]] = deque()
         self._sending: asyncio.Task[None] | None = None
 
@@ -554,13 +555,14 @@ class _Mailbox:
         if self._sending is None:
             self._sending = asyncio.ensure_future(self._run())
 
-    async def wait(self) -> None:
-        """Until everything has been sent, or given up."""
+    async def close(self) -> None:
+        """Until everything has been sent, or given up; then close the connection."""
         if self._sending is not None:
             await self._sending
+        self._client.close()
 
     async def _run(self) -> None:
-        client = RequestClient(self._path, who=self._node)
+        client = self._client
         no_answer: NoAnswer | None = None
         try:
             while self._waiting:
@@ -578,7 +580,6 @@ class _Mailbox:
                     outcomes.append(outcome)
                 self._on_sent(send.number, outcomes)
         finally:
-            client.close()
             self._sending = None
 
 

@@ -22,6 +22,7 @@ from innet.telemetry.events import report
 
 _ANSWER_TIMEOUT_S = 30.0
 _RETRY_PAUSE_S = 0.05
+_MOST_IDLE = 4
 _job_adapter: TypeAdapter[Job] = TypeAdapter(Job)
 
 
@@ -39,6 +40,8 @@ class RemoteController:
         self._record = LaunchRecord(authority=authority)
         self._lock = threading.Lock()
         self._given_up = False
+        self._idle: list[ControllerClient] = []
+        """Connected: a connection outlives the socket's file, which somebody may remove."""
 
     @property
     def generation(self) -> int:
@@ -52,6 +55,8 @@ class RemoteController:
     def give_up(self) -> None:
         """No controller answers any more: requests fail at once, and reports are only recorded."""
         self._given_up = True
+        while self._idle:
+            self._idle.pop().close()
 
     def record(self) -> LaunchRecord:
         """A copy of the requests that are still in effect."""
@@ -153,19 +158,37 @@ class RemoteController:
         deadline_s = time.monotonic() + _ANSWER_TIMEOUT_S
         while True:
             generation = self._record.generation
+            client = self._client()
             try:
-                with ControllerClient(self._socket) as client:
-                    return client.request(
-                        method,
-                        timeout_s=_ANSWER_TIMEOUT_S,
-                        give_up=partial(self._was_replaced, generation),
-                        **params,
-                    )
+                answer = client.request(
+                    method,
+                    timeout_s=_ANSWER_TIMEOUT_S,
+                    give_up=partial(self._was_replaced, generation),
+                    **params,
+                )
             except NoAnswer:
+                client.close()
                 is_waited_for = self._was_replaced(generation) and not self._given_up
                 if not is_waited_for or time.monotonic() > deadline_s:
                     raise
+            except BaseException:
+                client.close()
+                raise
+            else:
+                self._keep(client)
+                return answer
             time.sleep(_RETRY_PAUSE_S)
+
+    def _client(self) -> ControllerClient:
+        with self._lock:
+            return self._idle.pop() if self._idle else ControllerClient(self._socket)
+
+    def _keep(self, client: ControllerClient) -> None:
+        with self._lock:
+            if len(self._idle) < _MOST_IDLE and not self._given_up:
+                self._idle.append(client)
+                return
+        client.close()
 
     def _was_replaced(self, generation: int) -> bool:
         return self._given_up or self._record.generation != generation

@@ -20,7 +20,9 @@ from innet.cluster.emulation.processes import (
     ProcessSpec,
     SupervisedProcess,
 )
+from innet.cluster.emulation.run_directory import RunDirectory
 from innet.cluster.emulation.runs import (
+    LASTING_NAMES,
     ProcessIdentity,
     RecordedProcess,
     RunRecord,
@@ -130,6 +132,8 @@ class Network:
         group = self._run_id if part is None else part.record.run_id
         self._processes = ProcessGroup(group, output or ConsoleOutput(), self._register)
         self._hurry_callbacks: list[Callable[[], object]] = []
+        self._directory: RunDirectory | None = None
+        self._lost: asyncio.Future[str] | None = None
         self._has_succeeded = False
         self._signals = TerminationSignals(self._hurry, self._processes.begin_termination)
 
@@ -162,6 +166,19 @@ class Network:
     def processes(self) -> ProcessGroup:
         """The processes on the nodes; register with :meth:`ProcessGroup.on_exit` to watch them."""
         return self._processes
+
+    async def until_lost(self) -> str:
+        """Wait until the run's directory or files of it are gone; what is gone, and its effect."""
+        assert self._lost is not None, "the network is up"
+        return await asyncio.shield(self._lost)
+
+    def _on_directory_lost(self, why: str) -> None:
+        assert self._lost is not None
+        self._save(self._entered_record())  # the registry finds the run by this file
+        self._lost.set_result(
+            f"{why}, for example by a program that cleans up temporary files. Running jobs go on; "
+            "nothing new can start on this network or reach it"
+        )
 
     def on_hurry(self, callback: Callable[[], object]) -> None:
         """Call ``callback`` when a second signal asks to end at once, without waiting."""
@@ -237,6 +254,10 @@ class Network:
         Args:
             output: takes each line that the process prints, the network's own sink by default.
         """
+        if self._lost is not None and self._lost.done():
+            raise EmulationError(
+                f"{spec.label} cannot start: {self._lost.result()}. Launch the network again"
+            )
         fabric = self._entered_fabric()
         configured = {NODE_VARIABLE: node, NODE_CONFIG_VARIABLE: str(self.config_path(node))}
         placed = replace(
@@ -333,6 +354,12 @@ class Network:
             self._write_files(hops, self._fabric)
         links_socket = self.socket_path(LINKS_SOCKET_NAME)
         self._link_descriptors = LinkDescriptorServer(links_socket, self._fabric.pass_fds)
+        self._lost = asyncio.get_running_loop().create_future()
+        configs = [self.config_path(node).name for node in self._nodes_here()]
+        self._directory = RunDirectory(
+            self.run_dir, (*configs, *LASTING_NAMES), self._on_directory_lost
+        )
+        self._directory.watch()
 
     def _nodes_here(self) -> Collection[str]:
         return self._topology.nodes if self._part is None else self._part.nodes
@@ -367,8 +394,12 @@ class Network:
             if self._fabric is not None:
                 await self._fabric.close()
             await self._disconnect()
+            # Whoever removed the directory may have made another one at its path.
+            is_there = self._directory is None or self._directory.is_ours
+            if self._directory is not None:
+                await self._directory.close()
             if self._record is not None and self._part is None:
-                await asyncio.to_thread(remove_run, self._record)
+                await asyncio.to_thread(remove_run, self._record, removes_directory=is_there)
             self._signals.restore()
 
     @property
@@ -476,6 +507,8 @@ class Network:
 
     def _save(self, record: RunRecord) -> None:
         """Save the record if possible: other processes need it after the launcher is gone."""
+        if self._directory is not None and not self._directory.is_ours:
+            return
         try:
             record.save()
         except OSError as error:

@@ -9,14 +9,19 @@ from pathlib import Path
 
 from innet.errors import EmulationError
 
+_ROOTS_RUNTIME = "/run"
+
 
 def runs_directory(*, make: bool = False) -> Path:
     """The directory of this user's runs; it exists only while there are runs, or with ``make``."""
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     uid = os.geteuid()
-    usable = os.path.isdir(runtime) and os.stat(runtime).st_uid == uid
-    # The owner of a directory of that name is checked below.
-    path = Path(runtime) / "innet" if usable else Path(f"/tmp/innet-{uid}")  # noqa: S108
+    if os.path.isdir(runtime) and os.stat(runtime).st_uid == uid:
+        path = Path(runtime) / "innet"
+    elif uid == 0 and os.access(_ROOTS_RUNTIME, os.W_OK):  # nobody cleans up there
+        path = Path(_ROOTS_RUNTIME) / "innet"
+    else:  # the owner of a directory of that name is checked below
+        path = Path(f"/tmp/innet-{uid}")  # noqa: S108
     if not make and not os.path.lexists(path):
         return path
     try:

@@ -1,7 +1,8 @@
 """The registry of the runs on this machine, for the user who started them.
 
 A run is a directory with its sockets, node configurations and ``run.json``. The registry is
-``$XDG_RUNTIME_DIR/innet``, or ``/tmp/innet-<uid>`` where there is no such directory. A run whose
+``$XDG_RUNTIME_DIR/innet``, where there is no such directory root's ``/run/innet``, and otherwise
+``/tmp/innet-<uid>``. A run whose
 launcher has died without cleaning up (``kill -9``) is stale; ``innet down`` removes it, and so does
 the next launch.
 """
@@ -104,6 +105,8 @@ def _stat_fields(pid: int) -> list[str] | None:
 _RECORD_NAME = "run.json"
 _TOPOLOGY_NAME = "topology.yaml"
 _GOING_DOWN_NAME = "going-down"
+LASTING_NAMES = (_RECORD_NAME, _TOPOLOGY_NAME, SETTINGS_NAME, "session.sock", "links.sock")
+"""Names in the directory of a run that are there as long as it is up."""
 _UNFINISHED_PREFIX = ".new-"
 _MAX_RUN_ID_CHARACTERS = 48
 _RUN_ID_PATTERN = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{_MAX_RUN_ID_CHARACTERS - 1}}}")
@@ -403,13 +406,14 @@ def find_kept_up() -> RunRecord:
     )
 
 
-def remove_run(record: RunRecord) -> None:
+def remove_run(record: RunRecord, *, removes_directory: bool = True) -> None:
     """End a run with its launcher and processes, and remove its directory.
 
     The launcher is asked first and cleans up by itself. Whatever is then alive gets SIGTERM and a
     second later SIGKILL: the recorded processes except attached ones, and all others that carry the
     run's id in their environment. The kernel network of a run is held by these processes and goes
-    with them. Blocks for as long as this takes.
+    with them. Blocks for as long as this takes. ``removes_directory``: unless another one is at its
+    path.
 
     Raises:
         EmulationError: it is another host's, or does not end.
@@ -423,6 +427,8 @@ def remove_run(record: RunRecord) -> None:
         record.mark_going_down()
         _end([record.launcher], record.run_id, record.stop_grace_s + _LAUNCHER_GRACE_S)
     _end(_processes_of(record), record.run_id, _STRAY_GRACE_S)
+    if not removes_directory:
+        return
     shutil.rmtree(record.run_dir, ignore_errors=True)
     with contextlib.suppress(OSError):  # other runs are in it
         record.run_dir.parent.rmdir()

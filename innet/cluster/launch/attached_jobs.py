@@ -129,6 +129,11 @@ class AttachedJobs:
         self._placing = asyncio.Lock()
         self._is_closed = False
 
+    @property
+    def has_jobs(self) -> bool:
+        """Whether there is a job, or ranks that wait for one."""
+        return bool(self._jobs)
+
     def begin_closing(self) -> None:
         """From now on a rank that leaves has not failed: the network is ending."""
         self._is_closed = True

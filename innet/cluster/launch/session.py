@@ -69,6 +69,7 @@ if TYPE_CHECKING:
 
 NETNS_MASTER_PORT = 29500
 _STATUS_TIMEOUT_S = 5.0
+_JOBS_POLL_S = 0.5
 _MAX_MACHINE_REQUEST_BYTES = 1 << 16
 """Of a rank of another machine that attaches."""
 _NOTHING_VERIFIED = (
@@ -190,6 +191,8 @@ class Session:
             stack.callback(self._attached.begin_closing)
             if self.settings.telemetry.metrics_port is not None:
                 await self._serve_metrics(stack, self.settings.telemetry.metrics_port)
+            saying = asyncio.ensure_future(self._say_when_lost())
+            stack.callback(saying.cancel)
             self._stack = stack.pop_all()
         return self
 
@@ -200,6 +203,22 @@ class Session:
         trace: TracebackType | None,
     ) -> None:
         await self._stack.__aexit__(kind, error, trace)
+
+    async def _say_when_lost(self) -> None:
+        self._say(f"WARNING: {await self.network.until_lost()}")
+
+    async def until_useless(self) -> None:
+        """Wait until the run's directory is lost and no job runs.
+
+        Raises:
+            EmulationError: always, with what is gone.
+        """
+        assert self._attached is not None, "the session is open"
+        why = await self.network.until_lost()
+        while True:
+            if not self._job_outputs and not self._attached.has_jobs:
+                raise EmulationError(f"{why}. The network ends: it has no job. Launch it again")
+            await asyncio.sleep(_JOBS_POLL_S)
 
     async def _serve_metrics(self, stack: AsyncExitStack, port: int) -> None:
         from innet.cluster.metrics import MetricsEndpoint

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import sys
@@ -71,6 +72,7 @@ class MachineCommands:
         self._topology: Topology | None = None
         self._fabric: MachineFabric | None = None
         self._network: Network | None = None
+        self._saying: asyncio.Task[None] | None = None
         self._processes: dict[str, SupervisedProcess] = {}
         self._watching = ProcessRequests(self._has_started)
 
@@ -92,6 +94,8 @@ class MachineCommands:
     async def close(self) -> None:
         """End all processes and remove the machine's part of the network."""
         network, self._network = self._network, None
+        if self._saying is not None:
+            self._saying.cancel()
         if network is not None:
             await network.__aexit__(None)
         elif self._fabric is not None:
@@ -133,7 +137,11 @@ class MachineCommands:
         )
         await network.__aenter__()
         self._network = network
+        self._saying = asyncio.ensure_future(self._say_when_lost(network))
         self._say(f"links are up: {', '.join(fabric.nodes)}")
+
+    async def _say_when_lost(self, network: Network) -> None:
+        self._say(f"WARNING: {await network.until_lost()}")
 
     async def _write(self, request: WriteRequest) -> None:
         run_dir = self._record.run_dir

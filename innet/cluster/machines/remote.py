@@ -122,6 +122,9 @@ class RemoteMachine:
         self._opened: OpenReply | None = None
         self.lost_because = ""
         self._who = f"machine {name}"
+        # It stays connected: a connection outlives the socket's file, which somebody may remove.
+        self._requests = self._client()
+        self._turn = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -182,6 +185,7 @@ class RemoteMachine:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._requests.close()
 
     def translated(self, text: str) -> str:
         """A text with paths of the machine's run directory in place of the launcher's."""
@@ -246,15 +250,13 @@ class RemoteMachine:
         Raises:
             EmulationError: the agent refuses, does not answer, or replies with something else.
         """
-        client = self._client()
         try:
-            result = await client.request(method, params, _ANSWER_TIMEOUT_S)
+            async with self._turn:
+                result = await self._requests.request(method, params, _ANSWER_TIMEOUT_S)
             return checked(model, result, self._who)
         except InnetError as error:
             why = self.lost_because or printable(str(error))
             raise EmulationError(f"machine {self.name} cannot go on: {why}") from error
-        finally:
-            client.close()
 
     async def _try(self, method: str, params: Mapping[str, Any]) -> None:
         try:
