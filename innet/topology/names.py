@@ -20,6 +20,9 @@ PORT_EXPECTED: Final = (
     "a port name of 1 to 15 characters from A-Z a-z 0-9 . _ - that starts with a letter or digit"
 )
 
+_KERNELS_NAMES: Final = ("lo", "all", "default")
+"""Of every node's loopback, and of folders beside those of interfaces in /proc/sys/net."""
+
 
 def _checked_name(name: str) -> str:
     if not re.fullmatch(NAME_PATTERN, name):
@@ -30,8 +33,11 @@ def _checked_name(name: str) -> str:
 def _checked_port(port: str) -> str:
     if not re.fullmatch(PORT_PATTERN, port):
         raise ValueError(f"expected {PORT_EXPECTED}, found {port!r}")
-    if port == "lo":
-        raise ValueError("expected a port other than 'lo', which is every node's loopback")
+    if port in _KERNELS_NAMES:
+        raise ValueError(
+            f"expected a port other than {', '.join(map(repr, _KERNELS_NAMES))}, which mean "
+            f"interfaces of the kernel, found {port!r}"
+        )
     return port
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from innet.imports import no_garbage_collection
+from innet.torch_backend.loopback_rendezvous import refuse_loopback_rendezvous
 from innet.torch_backend.options import BACKEND_NAME, Options
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ def register() -> None:
     import torch.distributed as dist
 
     if dist.is_available():
+        refuse_loopback_rendezvous()
         dist.Backend.register_backend(
             BACKEND_NAME, _create, extended_api=True, devices=["cpu", "cuda"]
         )

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 import torch.distributed as dist
-from torch._C._distributed_c10d import Store, TCPStore, _DistributedBackendOptions
-from torch.distributed import DistNetworkError
+from torch._C._distributed_c10d import PrefixStore, Store, TCPStore, _DistributedBackendOptions
+from torch.distributed import DistNetworkError, distributed_c10d
 from torch.distributed.constants import default_pg_timeout
 
 from innet.collectives import Communicator, init
@@ -194,7 +194,28 @@ def create_process_group(
         nodes=meeting.nodes,
     )
     meeting.succeeded()
+    if dist.group.WORLD is None:  # this is the default group
+        _keep_for_the_next(request.store, meeting.generation)
     return InnetProcessGroup(communicator, options, request.store)
+
+
+_kept: dict[tuple[str, int], Store] = {}
+_GROUPS_PER_GENERATION = 1 << 20
+
+
+def _keep_for_the_next(store: Store, generation: int) -> None:
+    """Let the default group be made again in the same store, while this process lives.
+
+    Rank 0's store would end with its group. A rank that makes the next group before rank 0 has
+    ended this one would meet nobody there. Names of groups are keys in the store, so PyTorch's
+    count, which begins anew with each default group, must not give the names of earlier groups.
+    """
+    while isinstance(store, PrefixStore):
+        store = store.underlying_store
+    if isinstance(store, TCPStore):
+        _kept[store.host, store.port] = store
+    if generation > 1:
+        distributed_c10d._world.group_count += generation * _GROUPS_PER_GENERATION
 
 
 def _require_all(

@@ -47,6 +47,11 @@ MISTAKES = {
                            "    b: {kind: host}\n", 5, "give every host a rank, or none"),
     "impossible name": (HEAD + "  nodes:\n    h 0: {kind: host}\n", 4, "a name of 1 to 32"),
     "too long a name": (HEAD + f"  nodes:\n    {'h' * 33}: {{kind: host}}\n", 4, "1 to 32"),
+    **{
+        f"a port named {name}": (NODES + f'  links:\n    - endpoints: ["h0:{name}", "s0:e0"]\n', 8,
+                                "which mean interfaces of the kernel")
+        for name in ("lo", "all", "default")
+    },
     "no kind": (HEAD + "  nodes:\n    h0: {}\n", 4, "expected a mapping with the key 'kind'"),
     "unknown kind": (HEAD + "  nodes:\n    h0: {kind: router}\n", 4, "'host', 'switch'"),
     "node without settings": (HEAD + "  nodes:\n    h0:\n", 4, "found nothing"),

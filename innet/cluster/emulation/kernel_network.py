@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from innet.topology import Link
 
 
+HOST_ADDRESS_LABEL = "lo-host"
+"""The name under which getifaddrs(3) lists a host's stable address, which is on its loopback."""
+
 ETHERNET_HEADER_BYTES = 14
 """The kernel counts it on a veth, beyond the MTU."""
 

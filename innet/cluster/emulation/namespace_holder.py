@@ -31,6 +31,7 @@ from pyroute2.netlink.exceptions import NetlinkError
 
 from innet.cluster.emulation.kernel_network import (
     FDS_PER_MESSAGE,
+    HOST_ADDRESS_LABEL,
     InterfaceSpec,
     KernelCounters,
     KernelNetwork,
@@ -77,7 +78,13 @@ class _Node:
         self.interfaces: list[_Interface] = []
         self.netlink.link("set", index=_LOOPBACK_INDEX, state="up")
         if spec.address is not None:
-            self.netlink.addr("add", index=_LOOPBACK_INDEX, address=spec.address, prefixlen=32)
+            self.netlink.addr(
+                "add",
+                index=_LOOPBACK_INDEX,
+                address=spec.address,
+                prefixlen=32,
+                label=HOST_ADDRESS_LABEL,
+            )
 
     def attach(self, mine: InterfaceSpec, other: InterfaceSpec, shaper: TokenBucket | None) -> None:
         """Bring up one end of an existing veth pair."""
@@ -245,6 +252,11 @@ def _explain(error: OSError | NetlinkError) -> str:
         )
     if number in (errno.EMFILE, errno.ENFILE):
         return f"{cause}. Raise the limit on open files (ulimit -n), or use mode local."
+    if number == errno.EEXIST:
+        return (
+            f"{cause}: it has made an interface with the name of a port by itself, as tunnels have "
+            "(tunl0, sit0, gre0). Rename the port in the topology."
+        )
     if number in (errno.EOPNOTSUPP, errno.ENOENT, errno.EINVAL):
         return (
             f"{cause}: a feature is missing. The kernel needs CONFIG_NET_NS, CONFIG_USER_NS, "

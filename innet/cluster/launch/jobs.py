@@ -12,6 +12,7 @@ from pathlib import Path
 
 from innet.cluster.control.jobs import Job
 from innet.cluster.control.remote import RemoteController
+from innet.cluster.emulation.kernel_network import HOST_ADDRESS_LABEL
 from innet.cluster.emulation.runs import writing_into
 from innet.errors import EmulationError
 from innet.node.messages import job_of
@@ -196,6 +197,16 @@ def rank_variables(meeting: Rendezvous, seat: Seat, address: str) -> dict[str, s
         "TORCHELASTIC_USE_AGENT_STORE": "False",
     }
     return {**of_workers, **_torchrun_options(meeting, address)}
+
+
+def interface_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """The interface of a rank in its namespace, for Gloo, TensorPipe and NCCL.
+
+    Without them, Gloo takes the address of the machine's name, which in a namespace is loopback.
+    What ``environment`` sets stays.
+    """
+    names = ("GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
+    return {name: HOST_ADDRESS_LABEL for name in names if name not in environment}
 
 
 def _torchrun_options(meeting: Rendezvous, address: str) -> dict[str, str]:

@@ -30,6 +30,7 @@ from innet.cluster.launch.jobs import (
     RESTART_COUNT_VARIABLE,
     JobAdmission,
     Rendezvous,
+    interface_variables,
     rank_variables,
     search_path,
     seats,
@@ -437,6 +438,8 @@ class Session:
             max_restarts=policy.restarts,
         )
         common = {**added, "PATH": search_path({**os.environ, **added})}
+        if self.network.mode == "netns":
+            common |= interface_variables({**os.environ, **added})
         return [
             (
                 node,
