@@ -18,6 +18,7 @@ import typer
 from innet import extras
 from innet.cli import options
 from innet.cli.text_output import open_console, say
+from innet.printable import printable
 
 if TYPE_CHECKING:
     from innet.kv.events.follower import Stream
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 LOCATE_EXAMPLES = options.examples(
     "innet kv locate --on lab --tokens 1,2,3,4",
     "innet kv locate --on lab --tokens-file prompt.json --near h3 --json",
+    "innet kv locate --on lab --tokens 1,2,3,4 --model llama --lora sql --salt acme",
     "innet kv locate --stream h0=tcp://127.0.0.1:5557 --tokens 1,2,3,4",
 )
 INDEX_EXAMPLES = options.examples(
@@ -70,6 +72,12 @@ def locate(
     model: Annotated[
         str | None, typer.Option(help="Its name in topics, where there are several")
     ] = None,
+    salt: Annotated[
+        str, typer.Option(help="Cache salt of the prompt, if its pool or its request has one")
+    ] = "",
+    lora: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Adapter of the prompt, if it has one")
+    ] = None,
     near: Annotated[
         str | None, typer.Option(metavar="HOST", help="Count distances from this host")
     ] = None,
@@ -89,12 +97,12 @@ def locate(
 
     from innet.kv.events.service import LocateRequest
 
-    request = LocateRequest(prompts=[prompt], model=model, near=near)
-    found = asyncio.run(_locate(sources, request))
+    request = LocateRequest(prompts=[prompt], model=model, near=near, salt=salt, lora=lora)
+    found, of_model = asyncio.run(_locate(sources, request))
     if as_json:
         say(msgspec.json.encode(found).decode())
     else:
-        _show(found, len(prompt))
+        _show(found, len(prompt), of_model)
 
 
 def index(
@@ -260,7 +268,6 @@ def _tenant_names(run_dir: Path) -> dict[str, str]:
     """The names of the tenants of a network, by their components in names."""
     from innet.errors import ControlError
     from innet.node.controller_client import CONTROLLER_SOCKET_NAME, ControllerClient
-    from innet.printable import printable
 
     path = run_dir / CONTROLLER_SOCKET_NAME
     if not path.exists():
@@ -283,7 +290,8 @@ def _is_of(digits: str, tenant: str, names: Mapping[str, str]) -> bool:
     return bool(tenant) and (is_named or tenant.startswith(digits) or digits.startswith(tenant))
 
 
-async def _locate(sources: _Sources, request: LocateRequest) -> PromptLocation:
+async def _locate(sources: _Sources, request: LocateRequest) -> tuple[PromptLocation, str]:
+    """Where the prompt is, and of which model."""
     from innet.errors import KVError
     from innet.kv.events.service import following
 
@@ -294,7 +302,7 @@ async def _locate(sources: _Sources, request: LocateRequest) -> PromptLocation:
                 f"no events were replayed from {', '.join(silent)}: see whether the programs run, "
                 "and publish at these addresses"
             )
-        return directory.locate(request).locations[0]
+        return directory.locate(request).locations[0], directory.model_of(request)
 
 
 async def _index(sources: _Sources, port: int, events: str) -> None:
@@ -327,11 +335,12 @@ def _directory(sources: _Sources, pool: PoolStream | None = None) -> PoolDirecto
     return PoolDirectory(sources.distance, pool)
 
 
-def _show(found: PromptLocation, tokens: int) -> None:
+def _show(found: PromptLocation, tokens: int, model: str) -> None:
     from rich.table import Table
 
     blocks = f", in blocks of {found.block_tokens}" if found.block_tokens else ""
-    say(f"{found.tokens} of {tokens} tokens are in the pool{blocks}")
+    of_model = f" of {printable(model)}" if model else ""
+    say(f"{found.tokens} of {tokens} tokens{of_model} are in the pool{blocks}")
     if not found.holdings:
         return
     table = Table("member", "prefix", "in memory", "on accelerator", "blocks", "links away")

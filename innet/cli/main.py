@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import sys
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -21,6 +23,7 @@ from innet.cli.command_table import (
 from innet.cli.interrupts import end_interrupted, raise_at_interrupt
 from innet.cli.text_output import say
 from innet.errors import InnetError
+from innet.home_paths import with_home
 from innet.printable import printable
 
 
@@ -118,7 +121,39 @@ def _load(entry: CommandEntry) -> Any:
         holder.add_typer(group, name=entry.name, epilog=epilog, no_args_is_help=True)
     else:
         holder.command(entry.name, epilog=epilog)(getattr(module, entry.name))
-    return typer.main.get_command(holder).commands[entry.name]  # type: ignore[attr-defined]
+    command = typer.main.get_command(holder).commands[entry.name]  # type: ignore[attr-defined]
+    _expand_home(command)
+    return command
+
+
+def _expand_home(command: Any) -> None:
+    """Let paths of a command, and of the commands below it, begin with ``~``.
+
+    Shells leave it where it does not begin a word, as in ``--folder=~/blocks``.
+    """
+    for below in getattr(command, "commands", {}).values():
+        _expand_home(below)
+    call = command.callback
+    if call is None:
+        return
+
+    @functools.wraps(call)
+    def called(*arguments: Any, **options: Any) -> Any:
+        return call(*arguments, **{name: _expanded(name, options[name]) for name in options})
+
+    command.callback = called
+
+
+def _expanded(name: str, value: Any) -> Any:
+    """The value of an option, or of each of its repetitions."""
+    if isinstance(value, list):
+        return [_expanded(name, each) for each in value]
+    if not isinstance(value, Path):
+        return value
+    try:
+        return with_home(value)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=name) from None
 
 
 def _is_usage(error: Exception) -> bool:

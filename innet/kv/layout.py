@@ -257,6 +257,24 @@ class BlockLayout:
         count = self.layers if layers is None else len(layers)
         return np.empty((count, 2, tokens, self.kv_heads, self.head_dim), self.dtype)
 
+    def arrays_of(self, kv: KVSource | bytes | bytearray | memoryview, tokens: int) -> KVSource:
+        """Keys and values as arrays, where the caller has the bytes of one array.
+
+        Raises:
+            KVError: they are not the bytes of that many tokens.
+        """
+        if not isinstance(kv, bytes | bytearray | memoryview):
+            return kv
+        shape = (self.layers, 2, tokens, self.kv_heads, self.head_dim)
+        expected = math.prod(shape) * self.dtype.itemsize
+        found = memoryview(kv).nbytes
+        if found != expected:
+            raise KVError(
+                f"invalid keys and values: {found} bytes, expected {expected} of an array {shape} "
+                f"(layers, 2, tokens, kv_heads, head_dim) of {self.dtype}"
+            )
+        return np.frombuffer(memoryview(kv).tobytes(), self.dtype).reshape(shape)
+
     def require_fitting(self, kv: KVSource, tokens: int) -> None:
         """
         Raises:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, TypedDict, get_ty
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, create_model
 
 from innet.errors import KVError
+from innet.home_paths import with_home
 from innet.kv.events.endpoints import Endpoints
 from innet.kv.eviction import DEFAULT_POLICY, PolicyName
 from innet.kv.pool import PoolSettings
@@ -30,8 +31,10 @@ _SETTINGS: Final = ("replicas", "window", "timeout_s", "puts", "keeps_fetched")
 
 
 def as_path(value: object) -> object:
-    """Text as a path, unless it is the URL of an object storage."""
-    return Path(value) if isinstance(value, str) and not is_url(value) else value
+    """Text as a path, unless it is the URL of an object storage; ``~`` is the home directory."""
+    if isinstance(value, str) and not is_url(value):
+        value = Path(value)
+    return with_home(value) if isinstance(value, Path) else value
 
 
 Size = Annotated[str | int, BeforeValidator(parse_size_bytes)]

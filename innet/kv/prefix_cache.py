@@ -139,7 +139,7 @@ class PrefixCache:
     async def put(
         self,
         tokens: TokenIds,
-        kv: KVSource,
+        kv: KVSource | bytes | bytearray | memoryview,
         *,
         first_token: int = 0,
         progress: Progress | None = None,
@@ -148,7 +148,8 @@ class PrefixCache:
 
         Args:
             tokens: all tokens of the prompt.
-            kv: keys and values of the tokens from ``first_token`` on.
+            kv: keys and values of the tokens from ``first_token`` on: arrays, or the bytes of the
+                array ``(layers, 2, tokens, kv_heads, head_dim)``.
             first_token: earlier tokens are assumed to be in the pool already.
             progress: see :data:`Progress`.
 
@@ -163,6 +164,7 @@ class PrefixCache:
                 f"invalid first_token {first_token}: the prompt has {len(tokens)} tokens, so it is "
                 f"from 0 to {len(tokens)}"
             )
+        kv = self._layout.arrays_of(kv, len(tokens) - first_token)
         self._layout.require_fitting(kv, len(tokens) - first_token)
         size = self._layout.block_tokens
         first_block = math.ceil(first_token / size)

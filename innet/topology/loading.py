@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from innet.errors import TopologyError
+from innet.home_paths import with_home
 from innet.shipped_files import located, shipped_folder
 from innet.suggestions import did_you_mean
 from innet.topology.from_ray import ListMachines
@@ -43,6 +45,8 @@ def load_topology(path_or_name: str | Path, list_machines: ListMachines | None =
         ('h0', 'h1', 'h2', 'h3', 'h4', 'h5', 'h6', 'h7')
     """
     path = Path(path_or_name)
+    with suppress(ValueError):  # no such user: a file of that name
+        path = with_home(path)
     if _is(path, lambda path: located(path).is_file()):
         return _load_file(located(path), list_machines)
     if _is(path, Path.is_dir):

@@ -29,6 +29,8 @@ def stream() -> Iterator[str]:
     with fabric.member("h0", options) as member:
         pool = innet.KVPool(MODEL, block_tokens=2, member=member)
         assert pool.blocking.put(TOKENS, KV) == 4
+        salted = innet.KVPool(MODEL, block_tokens=2, salt="pepper", member=member)
+        assert salted.blocking.put([*TOKENS[:2], 9, 9, 9], KV) == 4
         assert member.event_endpoints is not None
         yield f"h0={member.event_endpoints.events},{member.event_endpoints.replay}"
 
@@ -44,8 +46,20 @@ def test_a_prefix_is_located(stream: str) -> None:
     [holding] = answer["holdings"]
     assert (answer["tokens"], holding["member"], holding["memory_tokens"]) == (4, "h0", 4)
     shown = located("--stream", stream, "--tokens", "1,2,9,9")
-    assert "2 of 4 tokens are in the pool, in blocks of 2" in shown
+    assert "2 of 4 tokens of llama are in the pool, in blocks of 2" in shown
     assert "h0" in shown
+
+
+def test_prompts_with_a_salt_and_of_an_adapter_are_others(stream: str) -> None:
+    for tokens, options, found in (
+        ("1,2,3,4", (), 4),
+        ("1,2,9,9", (), 2),
+        ("1,2,9,9", ("--salt", "pepper", "--model", "llama"), 4),
+        ("1,2,9,9", ("--salt", "salt"), 0),
+        ("1,2,9,9", ("--salt", "pepper", "--lora", "sql"), 0),
+    ):
+        answer = json.loads(located("--stream", stream, "--tokens", tokens, "--json", *options))
+        assert answer["tokens"] == found, options
 
 
 @pytest.mark.parametrize(

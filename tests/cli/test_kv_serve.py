@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import shutil
 import signal
@@ -177,11 +178,15 @@ def test_blocks_are_found_again_after_a_restart(pool: Path) -> None:
     with engine(pool) as one, engine(pool) as other:
         assert {one.node, other.node} == {"h0.1", "h1.1"}, "each has a worker of its own"
         assert {each.ask("get", n) for each in (one, other) for n in BLOCKS} == {"found"}
-        full = subprocess.run(
-            [sys.executable, str(ENGINE), json.dumps({"address": "prod", "secret": "x" * 32})],
-            capture_output=True, text=True, timeout=TIMEOUT_S, check=False,
-        )  # fmt: skip
-        assert "0 of 4 are free" in full.stderr
+        for host, room in ((None, "2 engines in all"), ("h0", "1 engine on h0")):
+            wish = {} if host is None else {"INNET_HOST": host}
+            full = subprocess.run(
+                [sys.executable, str(ENGINE), json.dumps({"address": "prod", "secret": "x" * 32})],
+                capture_output=True, text=True, timeout=TIMEOUT_S, check=False,
+                env=os.environ | wish,
+            )  # fmt: skip
+            assert f"the pool of network prod has room for {room}" in full.stderr
+            assert "larger number of `engines`" in full.stderr
 
 
 def test_a_member_that_dies_is_restarted_with_its_disk(pool: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import array
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -161,8 +163,8 @@ def test_what_is_signed_is_what_was_put_together_even_if_that_ends_early(
             putting.cancel()
         with pytest.raises(KVError if fails else asyncio.CancelledError):
             await putting
-        for array in arrays:
-            array[:] = 0
+        for each in arrays:
+            each[:] = 0
         await asyncio.sleep(1000)
         assert set(signed) <= {contents(n).tobytes() for n in range(20)}
 
@@ -485,6 +487,36 @@ def test_a_hot_block_is_replicated_from_a_home_by_one_that_has_it_not() -> None:
     with_pools(work)
 
 
+def test_whatever_has_bytes_is_put_as_these_and_loaded_into_any_memory() -> None:
+    whole = contents(1).tobytes()
+    forms: Sequence[Any] = (
+        whole,
+        bytearray(whole),
+        memoryview(whole),
+        memoryview(whole * 2)[::1][:SIZE],
+        contents(1).reshape(2, -1),
+        contents(1).view(np.float32),
+        array.array("d", whole),
+        contents(1).repeat(2)[::2],
+        np.frombuffer(whole, "S1"),
+    )
+
+    async def work(pools: Pools) -> None:
+        for number, form in enumerate(forms):
+            assert await pools["user"].put(key(number), form) == 1
+        memories: Sequence[Any] = (bytearray(SIZE), array.array("d", bytes(SIZE)))
+        for number, memory in enumerate(memories):
+            loaded = await pools["other"].get(key(number), into=memory)
+            assert loaded is not None
+            assert bytes(memory) == bytes(loaded) == whole
+        for number in range(len(forms)):
+            found = await pools["other"].get(key(number))
+            assert found is not None
+            assert found.tobytes() == whole
+
+    with_pools(work)
+
+
 def test_wrong_use_is_told() -> None:
     async def work(pools: Pools) -> None:
         pool = pools["user"]
@@ -492,12 +524,15 @@ def test_wrong_use_is_told() -> None:
         await pools.put(1)
         with pytest.raises(KVError, match="another tenant"):
             await pool.get(stranger)
-        with pytest.raises(KVError, match="not of the type bytes"):
-            await pool.put(key(1), b"contents")  # type: ignore[arg-type]
-        with pytest.raises(KVError, match="one dimension"):
-            await pool.put(key(1), np.zeros((2, 2), np.uint8))
-        with pytest.raises(KVError, match="one dimension"):
-            await pool.put(key(1), np.zeros(4, np.float32))
+        for wrong in ("text", 7, [1, 2], None, np.array([object()])):
+            with pytest.raises(KVError, match="object with a buffer"):
+                await pool.put(key(1), wrong)  # type: ignore[arg-type]
+        for empty in (b"", np.zeros((0, 2))):
+            with pytest.raises(KVError, match="at least one byte"):
+                await pool.put(key(1), empty)
+        for memory in (bytes(SIZE), np.zeros(2 * SIZE, np.uint8)[::2], [0] * SIZE):
+            with pytest.raises(KVError, match="can be written to"):
+                await pool.get(key(1), into=memory)  # type: ignore[arg-type]
         with pytest.raises(KVError, match="does not fit into 10"):
             await pool.get(key(1), into=np.zeros(10, np.uint8))
         with pytest.raises(KVError, match="timeout"):

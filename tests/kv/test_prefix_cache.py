@@ -106,6 +106,22 @@ def test_another_worker_finds_the_longest_prefix() -> None:
     with_caches(work)
 
 
+def test_the_bytes_of_an_array_are_put_like_the_array() -> None:
+    async def work(caches: Caches) -> None:
+        kv = _kv(8)
+        for first, some in ((0, kv.tobytes()), (4, memoryview(kv[:, :, 4:].tobytes()))):
+            assert await caches["user"].put(TOKENS[:8], some, first_token=first) == 8
+            found, got = await caches["other"].get_longest_prefix(TOKENS)
+            assert found == 8
+            assert _same(got, kv)
+            await caches["user"].evict(TOKENS, first_token=4)
+        for wrong in (b"", kv.tobytes()[1:], kv.tobytes() * 2):
+            with pytest.raises(KVError, match=r"expected 768 of an array \(3, 2, 8, 2, 4\)"):
+                await caches["user"].put(TOKENS[:8], wrong)
+
+    with_caches(work)
+
+
 def test_the_blocks_of_a_prompt_share_requests() -> None:
     async def work(caches: Caches) -> None:
         kv = _kv(4 * 64)

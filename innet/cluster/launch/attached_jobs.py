@@ -343,6 +343,10 @@ class AttachedJobs:
             free = [host for host in hosts if host not in avoided]
             if len(free) < len(unplaced):
                 where = "" if machine is None else f" of machine {machine}"
+                if self._reserved:
+                    engines = len(hosts) - len(set(hosts) & set(self._reserved))
+                    on = "in all" if machine is None else f"on machine {machine}"
+                    raise self._pool_is_full(on, engines)
                 raise HostTaken(
                     f"{_each_needs(len(unplaced))}, and {len(free)} of {len(hosts)}"
                     f"{where} are free; other jobs have {', '.join(others) or 'none'}. Start fewer "
@@ -353,6 +357,15 @@ class AttachedJobs:
                 free = list(chosen.hosts)
             placed.update(zip(unplaced, free, strict=False))
         return tuple(placed[rank] for rank in range(len(wishes)))
+
+    def _pool_is_full(self, where: str, engines: int) -> HostTaken:
+        """The network is a standing pool's, whose members have a node of each host."""
+        return HostTaken(
+            f"the pool of network {self._network.run_id} has room for {engines} "
+            f"engine{'' if engines == 1 else 's'} {where}, and other processes have all of it. End "
+            f"one of these (`innet status {self._network.run_id}` shows them), or give the pool's "
+            "file a larger number of `engines` and start the pool again"
+        )
 
     def _is_on(self, host: str, machine: str | None) -> bool:
         return machine is None or self._topology.placement[host] == machine
@@ -374,6 +387,8 @@ class AttachedJobs:
         for node in candidates:
             if node not in taken:
                 return node
+        if self._reserved:
+            raise self._pool_is_full(f"on {host}", len(candidates) - 1)
         why = "; ".join(f"{node}: {taken[node]}" for node in candidates)
         raise HostTaken(
             f"rank {rank} asks for {host}, which is taken ({why}). Choose another host, or none: "

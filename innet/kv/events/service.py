@@ -185,7 +185,7 @@ class PoolDirectory:
             KVError: the request has no prompts or too many, its model or the host ``near`` is not
                 known, or a prompt's tokens are invalid.
         """
-        model = self._model(request.model)
+        model = self.model_of(request)
         prompts, packed = request.prompts or [], request.packed or []
         if request.prompts is request.packed is UNSET:
             raise KVError("the request has no prompts: give `prompts` or `packed`")
@@ -207,8 +207,13 @@ class PoolDirectory:
         )
         return LocateResponse([self._shown(each, request.near) for each in located])
 
-    def _model(self, name: str | None) -> str:
-        models = self.index.models
+    def model_of(self, request: LocateRequest) -> str:
+        """The model that a request is about: the one that it names, or the only one.
+
+        Raises:
+            KVError: there are several, or it is none of them.
+        """
+        name, models = request.model, self.index.models
         if name is None and len(models) < 2:
             return models[0] if models else ""
         if name is None or (models and name not in models):

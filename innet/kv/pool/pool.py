@@ -8,14 +8,13 @@ import math
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import Final, Self, TypeVar
-
-import numpy as np
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from innet.errors import KVError
 from innet.kv.names import BlockKey
 from innet.kv.pool.administration import Administration
 from innet.kv.pool.announcements import Announcements
+from innet.kv.pool.block_bytes import readable, writable
 from innet.kv.pool.home import Home
 from innet.kv.pool.network import BlockNetwork, Cause, Contents
 from innet.kv.pool.pool_node import PoolNode
@@ -31,9 +30,12 @@ from innet.kv.pool.waiting import TimeLimit, count_to_gap, gather, now_s, wait_t
 from innet.kv.pool.window import BLOCKS_OF_REQUEST
 from innet.node.messages import tenant_prefix
 
-Result = TypeVar("Result")
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
-_BYTES: Final = np.dtype(np.uint8)
+    from innet.kv.pool.block_bytes import BytesLike
+
+Result = TypeVar("Result")
 
 
 class BlockPool:
@@ -162,21 +164,22 @@ class BlockPool:
         if not serving.cancelled():
             serving.result()
 
-    async def put(self, key: BlockKey, contents: Contents, *, depth: int = 0) -> int:
+    async def put(self, key: BlockKey, contents: BytesLike, *, depth: int = 0) -> int:
         """Keep a block here and at its homes, as far as there is room.
 
         A block whose name is here already is not replaced: equal names mean equal blocks.
 
         Args:
             key: of the block.
-            contents: its bytes, in one dimension; they may change when this has ended.
+            contents: its bytes: of a ``bytes``, an array or another object with a buffer; they may
+                change when this has ended.
             depth: its position in its prompt, from 0, for the policy ``prefix-depth``.
 
         Returns:
             How many homes have it.
 
         Raises:
-            KVError: ``contents`` are not bytes in one dimension, or the pool is closed.
+            KVError: ``contents`` have no bytes, or the pool is closed.
         """
         return (await self._put(self._new_blocks([(key, contents)], [depth]), BLOCKS_OF_REQUEST))[0]
 
@@ -187,7 +190,7 @@ class BlockPool:
 
     async def put_many(
         self,
-        blocks: Sequence[tuple[BlockKey, Contents]],
+        blocks: Sequence[tuple[BlockKey, BytesLike]],
         *,
         depths: Sequence[int] | None = None,
     ) -> list[int]:
@@ -215,7 +218,7 @@ class BlockPool:
         self,
         key: BlockKey,
         *,
-        into: Contents | None = None,
+        into: WriteableBuffer | Contents | None = None,
         timeout_s: float | None = None,
         producer: str = "",
     ) -> Contents | None:
@@ -233,15 +236,17 @@ class BlockPool:
             The block's bytes; with ``into``, the part of it that they fill.
 
         Raises:
-            KVError: ``into`` is smaller than the block, or the pool is closed.
+            KVError: ``into`` is smaller than the block or cannot be written to, or the pool is
+                closed.
         """
+        memory = None if into is None else writable(into)
         contents, _ = await self.look_up(key, timeout_s=timeout_s, producer=producer)
-        if contents is None or into is None:
+        if contents is None or memory is None:
             return contents
-        if into.nbytes < contents.nbytes:
-            raise KVError(f"a block of {contents.nbytes} bytes does not fit into {into.nbytes}")
-        into[: contents.nbytes] = contents
-        return into[: contents.nbytes]
+        if memory.nbytes < contents.nbytes:
+            raise KVError(f"a block of {contents.nbytes} bytes does not fit into {memory.nbytes}")
+        memory[: contents.nbytes] = contents
+        return memory[: contents.nbytes]
 
     async def look_up(
         self, key: BlockKey, *, timeout_s: float | None = None, producer: str = ""
@@ -469,7 +474,7 @@ class BlockPool:
         return contents, found.place
 
     def _new_blocks(
-        self, blocks: Sequence[tuple[BlockKey, Contents]], depths: Sequence[int]
+        self, blocks: Sequence[tuple[BlockKey, BytesLike]], depths: Sequence[int]
     ) -> list[NewBlock]:
         """The blocks, once all are checked; the window records their sizes.
 
@@ -481,7 +486,7 @@ class BlockPool:
         for (key, contents), depth in zip(blocks, depths, strict=True):
             if not 0 <= depth <= MAX_NUMBER:
                 raise KVError(f"the depth of a block is from 0 to {MAX_NUMBER}, not {depth}")
-            new.append((key, _checked(contents), depth))
+            new.append((key, readable(contents), depth))
         self._node.window.on_seen([(key.family, contents.nbytes) for key, contents, _ in new])
         return new
 
@@ -536,22 +541,3 @@ class BlockPool:
                 raise KVError(
                     f"{key.name} is a block of another tenant than the pool's, {self._tenant}"
                 )
-
-
-def _checked(contents: Contents) -> Contents:
-    """The bytes of a block, contiguous.
-
-    Raises:
-        KVError: they are not bytes in one dimension.
-    """
-    if not isinstance(contents, np.ndarray):
-        raise KVError(
-            "a block is an array of bytes in one dimension, not of the type "
-            f"{type(contents).__name__}; use numpy.frombuffer(contents, numpy.uint8)"
-        )
-    if contents.dtype != _BYTES or contents.ndim != 1 or not contents.size:
-        raise KVError(
-            f"a block is an array of bytes in one dimension, not {contents.dtype} of shape "
-            f"{contents.shape}; use array.reshape(-1).view(numpy.uint8)"
-        )
-    return np.ascontiguousarray(contents)
