@@ -28,6 +28,7 @@ from innet.torch_backend.tensors import (
     require_multiple,
     require_one_each,
     require_reducible,
+    widened,
 )
 
 _MARK = 0x696E6E6574
@@ -214,6 +215,8 @@ class StepBuilder:
 
     def allreduce(self, tensor: torch.Tensor, op: ReduceOp) -> Step:
         """The ``tensor`` of every rank becomes the reduction over all ranks."""
+        if (wide := widened(tensor, op)) is not None:
+            return _narrowing(self.allreduce(wide, op), wide, tensor)
         reduction = reduction_of(op, tensor.dtype)
         memory = as_target(tensor)
         out = memory.array
@@ -228,6 +231,10 @@ class StepBuilder:
         self, tensor: torch.Tensor, output: torch.Tensor | None, root: int, op: ReduceOp
     ) -> Step:
         """The root's ``output`` becomes the reduction over all ranks' ``tensor``."""
+        if (wide := widened(tensor, op)) is not None:
+            if output is None:
+                return self.reduce(wide, None, root, op)
+            return _narrowing(self.reduce(wide, wide, root, op), wide, output)
         reduction = reduction_of(op, tensor.dtype)
         array = as_source(reduction.prepared(tensor))
         require_reducible(tensor, array, reduction.name)
@@ -270,6 +277,9 @@ class StepBuilder:
     ) -> Step:
         """Rank r's ``output`` becomes the reduction of part r of all ranks' ``tensor``."""
         require_multiple(tensor, output, self._size, "reduce_scatter_tensor")
+        if (wide := widened(tensor, op)) is not None:
+            part = torch.empty(output.shape, dtype=wide.dtype)
+            return _narrowing(self.reduce_scatter_single(part, wide, op), part, output)
         reduction = reduction_of(op, tensor.dtype)
         rows = as_source(reduction.prepared(tensor)).reshape(self._size, output.numel())
         require_reducible(tensor, rows, reduction.name)
@@ -439,6 +449,17 @@ class StepBuilder:
             reduction.finish(tensor, self._size)
 
         return finish
+
+
+def _narrowing(step: Step, wide: torch.Tensor, output: torch.Tensor) -> Step:
+    """The step with a result in ``wide`` that is then copied to ``output``, in its type."""
+
+    def finish() -> None:
+        if step.finish is not None:
+            step.finish()
+        copy_into(output, wide.view(output.shape).to(output.dtype))
+
+    return replace(step, finish=finish)
 
 
 def fail_nothing(_error: BaseException) -> None:

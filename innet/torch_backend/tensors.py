@@ -90,6 +90,17 @@ def reduction_of(op: ReduceOp, dtype: torch.dtype) -> Reduction:
     return reduction
 
 
+_WIDENED = frozenset({torch.float16, torch.float8_e4m3fn, torch.float8_e5m2})
+
+
+def widened(tensor: torch.Tensor, op: ReduceOp) -> torch.Tensor | None:
+    """A copy in float32 for a mean whose sum may not fit the tensor's type; else ``None``."""
+    stated: Any = op
+    if stated.op.value != _AVERAGE or tensor.dtype not in _WIDENED:
+        return None
+    return tensor.detach().float()
+
+
 def plain_reduction(tensor: torch.Tensor, op: ReduceOp) -> str | None:
     """The network's operator for a small dense tensor that needs nothing before or after it.
 

@@ -71,6 +71,33 @@ def test_allreduce_supports_the_other_operators(
         assert torch.equal(tensor, expected(torch.stack(everybody(ELEMENTS))))
 
 
+@pytest.mark.parametrize(
+    ("dtype", "large"),
+    [(torch.float16, 60000), (torch.float8_e4m3fn, 448), (torch.float8_e5m2, 57344)],
+    ids=str,
+)
+def test_a_mean_that_fits_its_type_does_not_overflow(
+    ranks: Ranks, dtype: torch.dtype, large: float
+) -> None:
+    def program(group: InnetProcessGroup) -> list[torch.Tensor]:
+        everywhere = torch.full((3,), large).to(dtype)
+        at_root = everywhere.clone()
+        options = with_op(dist.ReduceOptions(), ReduceOp.AVG)
+        options.rootRank = 1
+        group.reduce([at_root], options).wait()
+        parts = [everywhere.clone() for _ in range(group.size())]
+        part, whole = torch.empty(3, dtype=dtype), torch.empty(3, dtype=dtype)
+        scatter = with_op(dist.ReduceScatterOptions(), ReduceOp.AVG)
+        group.reduce_scatter([part], [parts], scatter).wait()
+        group.reduce_scatter_single(whole, torch.cat(parts), scatter).wait()
+        group.allreduce([everywhere], with_op(dist.AllreduceOptions(), ReduceOp.AVG)).wait()
+        return [everywhere, at_root, part, whole]
+
+    for results in ranks.run(program):
+        for tensor in results:
+            assert tensor.float().tolist() == [float(torch.tensor(large).to(dtype))] * 3
+
+
 def test_a_tensor_that_is_not_contiguous_is_reduced_in_place(ranks: Ranks) -> None:
     def program(group: InnetProcessGroup) -> tuple[torch.Tensor, torch.Tensor]:
         whole = values(group.rank(), 60, 50)
