@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -32,11 +33,41 @@ def write_private(path: Path, text: str, *, is_durable: bool = False) -> None:
 def make_private_folder(folder: Path) -> None:
     """Make a folder that nobody but its owner can read or enter, also of one that exists.
 
+    A link on the way is followed if this user or root has made it. A folder of another user stays
+    as it is, also for root.
+
     Raises:
-        OSError: it cannot be made, or belongs to another user.
+        OSError: it cannot be made, another user has it, or has made a link on the way.
     """
+    folder = folder.absolute()
+    for part in (*reversed(folder.parents), folder):
+        _require_no_foreign_link(part)
+    folder = folder.resolve()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    folder.chmod(0o700)
+    # Whoever puts something else in its place from now on changes nothing of what is opened here.
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        owner = os.fstat(descriptor).st_uid
+        if owner != os.geteuid():
+            raise PermissionError(
+                errno.EPERM,
+                f"not permitted, as it belongs to user {owner}, expected user {os.geteuid()}",
+                folder,
+            )
+        os.fchmod(descriptor, 0o700)
+    finally:
+        os.close(descriptor)
+
+
+def _require_no_foreign_link(path: Path) -> None:
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        return
+    if stat.S_ISLNK(status.st_mode) and status.st_uid not in (os.geteuid(), 0):
+        raise PermissionError(
+            errno.EPERM, f"{path} is a link that user {status.st_uid} has made", path
+        )
 
 
 def read_private(path: Path, what: str, remedy: str, max_bytes: int = _MAX_BYTES) -> bytes:

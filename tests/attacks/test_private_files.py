@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import datetime
 import os
+import stat
 from pathlib import Path
 
 import pytest
 
-from innet.errors import SecurityError
-from innet.private_files import read_private, write_private
+from innet.errors import KVError, SecurityError
+from innet.kv.pool.disk_tier import _make
+from innet.private_files import make_private_folder, read_private, write_private
 from innet.security.trust.certificate import Validity
 from innet.security.trust.key_operations import make_key
 from innet.security.trust.key_store import KeyStore
+from innet.telemetry.logs.output import FileOutput
 
 ANOTHER_USER = 65534
 
@@ -53,3 +56,53 @@ def test_a_secret_file_accessible_to_others_is_not_used(tmp_path: Path, mode: in
     path.chmod(mode)
     with pytest.raises(SecurityError, match="chmod 600"):
         secret_in(path)
+
+
+@needs_root
+def test_root_takes_no_folder_of_another_user(tmp_path: Path) -> None:
+    folder = tmp_path / "pool"
+    folder.mkdir(mode=0o755)
+    os.chown(folder, ANOTHER_USER, -1)
+    with pytest.raises(PermissionError, match="belongs to user 65534, expected user 0"):
+        make_private_folder(folder)
+    with pytest.raises(KVError, match="as it belongs to user 65534"):
+        _make(folder)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o755
+
+
+@needs_root
+@pytest.mark.parametrize("below", ["", "pool"])
+def test_root_follows_no_link_of_another_user(tmp_path: Path, below: str) -> None:
+    target, link = tmp_path / "etc", tmp_path / "shared"
+    target.mkdir(mode=0o755)
+    link.symlink_to(target)
+    os.lchown(link, ANOTHER_USER, -1)
+    with pytest.raises(PermissionError, match="is a link that user 65534 has made"):
+        make_private_folder(link / below)
+    assert stat.S_IMODE(target.stat().st_mode) == 0o755
+    assert list(target.iterdir()) == []
+
+
+def test_an_own_link_to_a_folder_is_followed(tmp_path: Path) -> None:
+    target, link = tmp_path / "disk", tmp_path / "pool"
+    target.mkdir(mode=0o755)
+    link.symlink_to(target)
+    make_private_folder(link)
+    make_private_folder(link / "a" / "b")
+    assert stat.S_IMODE(target.stat().st_mode) == 0o700
+    assert stat.S_IMODE((target / "a" / "b").stat().st_mode) == 0o700
+
+
+def test_a_file_in_place_of_a_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "pool").write_text("")
+    with pytest.raises(OSError, match=r"exists|directory"):
+        make_private_folder(tmp_path / "pool")
+
+
+def test_a_link_in_place_of_a_log_is_not_followed(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("")
+    (tmp_path / "h0.log").symlink_to(victim)
+    with pytest.raises(OSError, match="symbolic"):
+        FileOutput(tmp_path)("h0", "a line")
+    assert victim.read_text() == ""

@@ -157,7 +157,8 @@ def _remove_folders_of_the_dead() -> None:
     """Remove the tokens of actors of this user that were killed."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*"):
         pid = folder.name.removeprefix(_FOLDER).partition("-")[0]
-        if not Path("/proc", pid).exists():
+        is_own = folder.lstat().st_uid == os.geteuid()
+        if is_own and not Path("/proc", pid).exists():
             shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from innet._native import _core
 from innet.errors import SecurityError
 from innet.names import Name
-from innet.private_files import require_private
+from innet.private_files import make_private_folder, require_private
 from innet.security.trust.certificate import Certificate
 from innet.security.trust.keys import PrivateKey
 from innet.security.trust.names import (
@@ -211,9 +211,9 @@ class KeyStore:
         try:
             # One after the other: the mode is not that of parents that are made on the way.
             self.directory.parent.mkdir(parents=True, exist_ok=True)
-            self.directory.mkdir(mode=0o700, exist_ok=True)
+            make_private_folder(self.directory)
             path = self.directory / name
-            path.mkdir(mode=0o700, exist_ok=True)
+            make_private_folder(path)
         except OSError as error:
             raise SecurityError(
                 f"cannot make the key store {self.directory}: {error.strerror}"
