@@ -7,16 +7,18 @@ A recording is a text file of JSON lines. The first is a :class:`Picture`; each 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, BinaryIO, Final, Literal, overload
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from innet.errors import TelemetryError
 from innet.observe.web.layout import positions, tier_numbers
 from innet.output_files import open_output
+from innet.printable import one_line
 from innet.topology import Host, Interface, Link, Switch, Topology
 from innet.validation_messages import first_message
 
@@ -25,8 +27,15 @@ VERSION: Final = 1
 SUFFIX: Final = ".innetrec"
 
 MOST_NODES: Final = 20_000
+MOST_LINKS: Final = 8 * MOST_NODES
 MOST_LINE_BYTES: Final = 16 * 2**20
 MOST_FILE_BYTES: Final = 1 << 30
+MOST_LINES: Final = 100_000
+_LONGEST_REASON: Final = 300
+_MOST_OBJECTS: Final = MOST_NODES + MOST_LINKS + 1
+"""In one line; an empty one takes 100 times the memory of its text while it is read."""
+_MOST_VALUES: Final = 16 * MOST_LINKS
+_MOST_JOBS: Final = 4096
 
 NodeState = Literal["up", "off", "silent", "stopped", "gone"]
 """``off``: no process runs there. ``silent``: it runs and does not report. ``stopped``: a signal
@@ -34,7 +43,8 @@ holds it. ``gone``: it died."""
 
 _Name = Annotated[str, Field(max_length=256)]
 _Text = Annotated[str, Field(max_length=4096)]
-_Figures = tuple[float | None, ...]
+_Figures = Annotated[tuple[float | None, ...], Field(max_length=2 * MOST_LINKS)]
+_Nodes = Annotated[tuple[_Name, ...], Field(max_length=MOST_NODES)]
 
 
 class _Document(BaseModel):
@@ -71,7 +81,7 @@ class Picture(_Document):
     topology: _Name
     mode: _Name
     nodes: Annotated[tuple[NodePicture, ...], Field(max_length=MOST_NODES)]
-    links: Annotated[tuple[LinkPicture, ...], Field(max_length=8 * MOST_NODES)]
+    links: Annotated[tuple[LinkPicture, ...], Field(max_length=MOST_LINKS)]
     virtual_time: bool = False
     """Times are seconds of a simulation, not Unix times."""
     live: bool = False
@@ -123,7 +133,7 @@ class Wait(_Document):
     node: _Name
     number: int
     missing: _Text = ""
-    late: tuple[_Text, ...] = ()
+    late: Annotated[tuple[_Text, ...], Field(max_length=MOST_NODES)] = ()
 
 
 class GroupLine(_Document):
@@ -131,7 +141,7 @@ class GroupLine(_Document):
 
     name: _Text
     algorithm: _Text
-    ranks: tuple[_Name, ...]
+    ranks: _Nodes
     joined: int
 
 
@@ -139,8 +149,8 @@ class JobLine(_Document):
     """A job and its groups."""
 
     name: _Text
-    hosts: tuple[_Name, ...]
-    groups: tuple[GroupLine, ...] = ()
+    hosts: _Nodes
+    groups: Annotated[tuple[GroupLine, ...], Field(max_length=_MOST_JOBS)] = ()
 
 
 class FindingLine(_Document):
@@ -167,17 +177,17 @@ class Frame(_Document):
     """The network at one moment."""
 
     time_s: float
-    states: dict[_Name, NodeState] = {}
+    states: Annotated[dict[_Name, NodeState], Field(max_length=MOST_NODES)] = {}
     """The states of nodes that are not ``up``."""
     nodes: NodeFigures = NodeFigures()
     links: LinkFigures = LinkFigures()
-    cut: tuple[int, ...] = ()
+    cut: Annotated[tuple[int, ...], Field(max_length=MOST_LINKS)] = ()
     """Links that carry nothing, by their places in the picture."""
-    late: tuple[_Name, ...] = ()
+    late: _Nodes = ()
     """Nodes that others wait for."""
-    waits: tuple[Wait, ...] = ()
-    jobs: tuple[JobLine, ...] = ()
-    findings: tuple[FindingLine, ...] = ()
+    waits: Annotated[tuple[Wait, ...], Field(max_length=MOST_NODES)] = ()
+    jobs: Annotated[tuple[JobLine, ...], Field(max_length=_MOST_JOBS)] = ()
+    findings: Annotated[tuple[FindingLine, ...], Field(max_length=_MOST_JOBS)] = ()
 
 
 class Line(_Document):
@@ -251,12 +261,44 @@ def topology_of_neighbours(
     return Topology(name=name, nodes=nodes, links=links)
 
 
+class StoredLines(Sequence[Line]):
+    """Lines as their text, which takes a tenth of the memory; each is parsed when it is used."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self.times_s = array("d")
+
+    def append(self, line: Line) -> None:
+        """Add a line."""
+        self.texts.append(line.as_json())
+        self.times_s.append(line.time_s)
+
+    @overload
+    def __getitem__(self, place: int) -> Line: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Line]: ...
+
+    def __getitem__(self, place: int | slice) -> Line | Sequence[Line]:
+        if isinstance(place, slice):
+            return tuple(Line.model_validate_json(text) for text in self.texts[place])
+        return Line.model_validate_json(self.texts[place])
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    __hash__ = None  # type: ignore[assignment]  # it grows
+
+
 @dataclass(frozen=True)
 class Recording:
     """A picture and what happened."""
 
     picture: Picture
-    lines: tuple[Line, ...]
+    lines: Sequence[Line]
 
     def text(self) -> Iterator[str]:
         """The lines of its file."""
@@ -284,8 +326,11 @@ def read_recording(path: Path) -> Recording:
                 "Export a shorter one."
             )
         with path.open("rb") as file:
-            first = file.readline(MOST_LINE_BYTES)
-            return Recording(_picture(path, first), tuple(_lines(path, file)))
+            picture = _picture(path, file.readline(MOST_LINE_BYTES + 1))
+            lines = StoredLines()
+            for line in _lines(path, file):
+                lines.append(line)
+            return Recording(picture, lines)
     except OSError as error:
         raise TelemetryError(
             f"{path} cannot be read: {error.strerror}. Give a recording that the page exported, or "
@@ -294,11 +339,12 @@ def read_recording(path: Path) -> Recording:
 
 
 def _picture(path: Path, line: bytes) -> Picture:
+    _require_small(path, 1, line)
     try:
         found = json.loads(line)
         if not isinstance(found, dict) or found.get("format") != FORMAT:
             raise ValueError
-    except ValueError:
+    except (ValueError, RecursionError):
         raise TelemetryError(
             f"{path} is no recording of innet. Give a file that the page exported, or that "
             "`innet sim --record` wrote."
@@ -311,19 +357,33 @@ def _picture(path: Path, line: bytes) -> Picture:
     try:
         return Picture.model_validate(found)
     except ValidationError as error:
-        raise _damaged(path, 1, error) from None
+        raise _damaged(path, 1, one_line(first_message(error))) from None
 
 
-def _lines(path: Path, file: Iterable[bytes]) -> Iterator[Line]:
-    for number, text in enumerate(file, start=2):
+def _lines(path: Path, file: BinaryIO) -> Iterator[Line]:
+    number = 1
+    while text := file.readline(MOST_LINE_BYTES + 1):
+        number += 1
+        if number > MOST_LINES:
+            raise TelemetryError(
+                f"{path} has more than {MOST_LINES} lines. Export a shorter recording."
+            )
+        _require_small(path, number, text)
         try:
             yield Line.model_validate_json(text)
         except ValidationError as error:
-            raise _damaged(path, number, error) from None
+            raise _damaged(path, number, one_line(first_message(error))) from None
 
 
-def _damaged(path: Path, number: int, error: ValidationError) -> TelemetryError:
+def _require_small(path: Path, number: int, line: bytes) -> None:
+    """Refuse a line before its parser takes a multiple of its size."""
+    objects, values = line.count(b"{") + line.count(b"["), line.count(b",")
+    if len(line) > MOST_LINE_BYTES or objects > _MOST_OBJECTS or values > _MOST_VALUES:
+        raise _damaged(path, number, "it is larger than a network can be")
+
+
+def _damaged(path: Path, number: int, why: str) -> TelemetryError:
     return TelemetryError(
-        f"{path} is damaged in line {number}: {first_message(error)}. Remove the line, or export "
+        f"{path} is damaged in line {number}: {why[:_LONGEST_REASON]}. Remove the line, or export "
         "the recording again."
     )

@@ -23,6 +23,7 @@ from innet.observe.web.document import (
     Line,
     Picture,
     Recording,
+    StoredLines,
     picture_of,
     topology_of_neighbours,
 )
@@ -84,10 +85,13 @@ class History:
 
     def append(self, line: Line) -> None:
         """Keep a line, and drop those that are too old or too many."""
-        text = line.as_json()
-        self._lines.append(_Kept(line.time_s, text))
+        self.append_text(line.time_s, line.as_json())
+
+    def append_text(self, time_s: float, text: str) -> None:
+        """Keep a line, given as JSON."""
+        self._lines.append(_Kept(time_s, text))
         self._bytes += len(text)
-        while len(self._lines) > 1 and self._is_over(line.time_s):
+        while len(self._lines) > 1 and self._is_over(time_s):
             self._bytes -= len(self._lines.popleft().text)
             self.first += 1
 
@@ -154,8 +158,13 @@ class View:
 def recorded_view(recording: Recording) -> View:
     """The view of a recording."""
     history = History(kept_s=float("inf"), kept_bytes=1 << 40)
-    for line in recording.lines:
-        history.append(line)
+    lines = recording.lines
+    if isinstance(lines, StoredLines):
+        for time_s, text in zip(lines.times_s, lines.texts, strict=True):
+            history.append_text(time_s, text)
+    else:
+        for line in lines:
+            history.append(line)
     picture = recording.picture.model_copy(update={"live": False, "commands": False})
     return View(picture, history)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -136,3 +138,81 @@ def test_a_topology_is_built_from_the_reports_of_nodes():
     assert topology.switches == ("s0", "s1")
     assert topology.hosts == ("h0", "h1")
     assert len(topology.links) == 3
+
+
+_PICTURE = b'{"format": "innet recording", "version": 1, "run": "a", "topology": "b", "mode": "c", '
+_EMPTY = _PICTURE + b'"nodes": [], "links": []}'
+_SIZE = 24 << 20
+_NESTED = b"[" * 200_000
+
+
+def _filled(begin: bytes, part: bytes, end: bytes) -> bytes:
+    return begin + part * ((_SIZE - len(begin) - len(end)) // len(part)) + end
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        _filled(_EMPTY + b"\n", b"{}\n", b""),
+        _filled(_EMPTY + b"\n", b'{"frame":{"time_s":1}}\n', b""),
+        _filled(_EMPTY + b'\n{"frame":{"time_s":1,"waits":[', b"{},", b"{}]}}"),
+        _filled(_EMPTY + b'\n{"frame":{"time_s":1,"x":[', b"[],", b"[]]}}"),
+        _filled(_EMPTY + b'\n{"frame":{"time_s":1,"cut":[', b"0,", b"0]}}"),
+        _filled(_EMPTY + b'\n{"event":', b'{"a":', b""),
+        _filled(_PICTURE + b'"nodes": [', b"{},", b"{}]}"),
+        _filled(_EMPTY + b"\n", b"x", b""),
+        _filled(b"", b"x", b""),
+        _NESTED,
+        _EMPTY + b"\n" + _NESTED,
+        _EMPTY + b"\n" + b'{"frame":{"time_s":1e999}}',
+        _EMPTY + b"\n" + b'{"frame":{"time_s":NaN}}',
+    ],
+    ids=[
+        *("lines", "frames", "waits", "lists", "figures", "deep", "nodes", "text", "other"),
+        *("nested", "nested-line", "infinite", "nan"),
+    ],
+)
+def test_a_crafted_recording_takes_memory_of_its_own_size(tmp_path, content):
+    path = tmp_path / "a.innetrec"
+    path.write_bytes(content)
+    del content
+    measured = subprocess.run(
+        [sys.executable, "-c", _MEASURE, str(path)], capture_output=True, text=True, check=False
+    )
+    assert measured.returncode == 0, measured.stderr
+    refused, grown_bytes = measured.stdout.split("\n")[:2]
+    assert "damaged" in refused or "no recording" in refused or "more than" in refused
+    assert int(grown_bytes) < 10 * _SIZE
+
+
+def test_a_large_recording_is_read_in_memory_of_its_size(tmp_path):
+    path = tmp_path / "a.innetrec"
+    figures = ",".join(["0.1234"] * 1000)
+    line = f'{{"frame":{{"time_s":1,"nodes":{{"cpu":[{figures}],"pending":[{figures}]}}}}}}\n'
+    with path.open("wb") as file:
+        file.write(_EMPTY + b"\n")
+        for _ in range(_SIZE // len(line)):
+            file.write(line.encode())
+    measured = subprocess.run(
+        [sys.executable, "-c", _MEASURE, str(path)], capture_output=True, text=True, check=False
+    )
+    assert measured.stdout.startswith("read\n"), measured
+    assert int(measured.stdout.split("\n")[1]) < 4 * _SIZE
+
+
+_MEASURE = """
+import resource, sys
+from pathlib import Path
+from innet.errors import TelemetryError
+from innet.observe.web.document import read_recording
+from innet.observe.web.live import recorded_view
+def peak():
+    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+before = peak()
+try:
+    recorded_view(read_recording(Path(sys.argv[1])))
+    print("read")
+except TelemetryError as error:
+    print(error)
+print(peak() - before)
+"""
