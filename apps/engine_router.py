@@ -13,7 +13,9 @@ compare with. It listens on loopback.
 from __future__ import annotations
 
 import argparse
+import asyncio
 import math
+import signal
 import socket
 from collections import Counter
 from urllib.parse import urlsplit
@@ -21,6 +23,7 @@ from urllib.parse import urlsplit
 from aiohttp import web
 from routing.engines import Engine, Placement
 from routing.front import FIRST_BYTE_S, Front
+from routing.site import BoundedSite, Connections
 
 from innet.kv.events.routing import ROUTERS, Costs, make_router
 from innet.kv.prefill import LoadTime
@@ -42,6 +45,13 @@ def main() -> None:
         type=_engine,
         metavar="NAME=URL",
         help="repeatable",
+    )
+    parser.add_argument(
+        "--host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="of the router in requests, beside those of loopback; repeatable",
     )
     parser.add_argument("--index", type=_url, metavar="URL", help="of `innet kv index`")
     parser.add_argument("--model", help="its name in the index, where that has several")
@@ -76,12 +86,30 @@ def main() -> None:
         listener = socket.create_server(("127.0.0.1", arguments.port))
     except OSError as error:
         parser.error(f"cannot listen on port {arguments.port}: {error.strerror}. Give another")
-    web.run_app(
-        Front(placement, arguments.first_byte_s).app(),
-        sock=listener,
+    connections = Connections()
+    front = Front(placement, arguments.first_byte_s, arguments.host, connections)
+    asyncio.run(_serve(front.app(), listener, connections))
+
+
+async def _serve(app: web.Application, listener: socket.socket, connections: Connections) -> None:
+    """Serve until a signal, and let open answers end."""
+    ending = asyncio.Event()
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(signum, ending.set)
+    runner = web.AppRunner(
+        app,
         shutdown_timeout=_DRAIN_S,
         handler_cancellation=True,  # a client that hangs up ends its request at the engine, too
     )
+    await runner.setup()
+    site = BoundedSite(runner, listener)
+    site.connections = connections
+    try:
+        await site.start()
+        print(f"the router listens on http://127.0.0.1:{listener.getsockname()[1]}", flush=True)
+        await ending.wait()
+    finally:
+        await runner.cleanup()
 
 
 def _engine(text: str) -> Engine:

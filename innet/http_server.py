@@ -14,8 +14,10 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from innet.http_requests import CLIENT_S as _CLIENT_S
+from innet.http_requests import MOST_CONNECTIONS as _MOST_CONNECTIONS
+
 _TICK_S: Final = 1.0
-_MOST_CONNECTIONS: Final = 256
 _MOST_ACCEPTED: Final = 64
 """Connections accepted at once: some times this and the open ones need fewer than 1024 files."""
 _MOST_QUEUED: Final = 1024
@@ -24,8 +26,6 @@ _GRACE_S: Final = 5
 """For responses when the server ends."""
 _REQUEST_GRACE_S: Final = 1.0
 """For requests that are arriving then."""
-_CLIENT_S: Final = 60.0
-"""For a client to send a request, or to read some of an answer."""
 _MOST_HEAD_BYTES: Final = 64 << 10
 """Of a head, and of what follows a body."""
 _MOST_PIPELINED: Final = 64

@@ -6,17 +6,27 @@ import asyncio
 import contextlib
 import itertools
 import json
-from collections.abc import Awaitable, Callable
+import zlib
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 import aiohttp
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
+from innet.http_requests import LOOPBACK_NAMES, is_from_here
 from routing.adapters import Adapters
 from routing.engines import BlockScope, Engine, Placement
+from routing.site import Connections
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 ENGINE_HEADER = "X-Innet-Engine"
 _MOST_BODY_BYTES = 64 << 20
+_MOST_VALUES = 4 << 20
+"""Of a body: an empty list takes thirty times the memory of its text."""
+_PAST_IDS = 1 << 63
+_ENCODINGS = ("identity", "gzip", "deflate")
 _CONNECT_S = 5.0
 FIRST_BYTE_S = 600.0
 """An answer that is not streamed begins when all of it is computed."""
@@ -52,25 +62,69 @@ _OF_TOKENS = (
 class Front:
     """Passes requests on, and their answers back as they arrive."""
 
-    def __init__(self, placement: Placement, first_byte_s: float = FIRST_BYTE_S) -> None:
+    def __init__(
+        self,
+        placement: Placement,
+        first_byte_s: float = FIRST_BYTE_S,
+        hosts: Iterable[str] = (),
+        connections: Connections | None = None,
+    ) -> None:
         """
         Args:
             placement: chooses engines.
             first_byte_s: limit until the answer of an engine begins.
+            hosts: names of the router in requests, beside those of loopback.
+            connections: of clients.
         """
         self._placement = placement
+        self._names = LOOPBACK_NAMES | {host.lower() for host in hosts}
+        self._connections = connections or Connections()
         self._adapters = Adapters(placement.engines)
         self._first_byte_s = first_byte_s
         self._numbers = itertools.count()
 
     def app(self) -> web.Application:
         """The interface."""
-        app = web.Application(client_max_size=_MOST_BODY_BYTES, middlewares=[_errors_in_json])
+        app = web.Application(
+            client_max_size=_MOST_BODY_BYTES,
+            middlewares=[_errors_in_json, self._for_own_names, self._while_served],
+        )
         app.cleanup_ctx.append(self._with_session)
         app.router.add_post("/v1/completions", self._complete)
         app.router.add_post("/v1/chat/completions", self._complete)
         app.router.add_get("/v1/models", self._models)
         return app
+
+    @web.middleware
+    async def _for_own_names(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        if is_from_here(request.host, request.headers.get("Origin"), self._names):
+            return await handler(request)
+        message = (
+            f"the request is for {request.host!r}, or comes from a page of another server; "
+            f"expected one of {', '.join(sorted(self._names))}. Start the router with --host NAME "
+            "to allow another"
+        )
+        raise web.HTTPMisdirectedRequest(text=_error(message), content_type=_JSON)
+
+    @web.middleware
+    async def _while_served(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Read the body; from then on the connection is not closed for others."""
+        try:
+            async with asyncio.timeout(self._connections.client_s):
+                await request.read()
+        except TimeoutError:
+            raise web.HTTPRequestTimeout(text=_error("the body did not come")) from None
+        except (web.RequestPayloadError, HttpProcessingError, zlib.error) as error:
+            encoding = request.headers.get("Content-Encoding", "")
+            message = f"the body is not {encoding or 'what its head says'}: {error}"
+            raise web.HTTPBadRequest(text=_error(message), content_type=_JSON) from None
+        transport = request.transport
+        self._connections.serve(transport)
+        try:
+            return await handler(request)
+        finally:
+            if transport is not None and not transport.is_closing():
+                self._connections.begin(transport)
 
     async def _with_session(self, app: web.Application) -> Any:
         # Requests queue at engines, not here.
@@ -97,12 +151,12 @@ class Front:
 
     async def _complete(self, request: web.Request) -> web.StreamResponse:
         body = await request.read()
-        try:
-            document = json.loads(body)
-            tokens = await self._tokens(document)
-        except (ValueError, AttributeError, RecursionError):
-            message = "the body is no JSON object: send what OpenAI's interface takes"
-            raise web.HTTPBadRequest(text=_error(message), content_type=_JSON) from None
+        encoding = request.headers.get("Content-Encoding", "identity").strip().lower()
+        if encoding not in _ENCODINGS:
+            message = f"a body in {encoding[:100]!r} is not read; send it in one of {_ENCODINGS}"
+            raise web.HTTPUnsupportedMediaType(text=_error(message), content_type=_JSON)
+        document = _document(body)
+        tokens = await self._tokens(document)
         salt = document.get("cache_salt")
         scope = BlockScope(
             salt if isinstance(salt, str) else "",
@@ -140,6 +194,9 @@ class Front:
         """The prompt's token ids, from an engine's ``/tokenize`` where they are not given."""
         prompt = document.get("prompt")
         if isinstance(prompt, list) and all(type(each) is int for each in prompt):
+            if not _are_ids(prompt):
+                message = "a token id of the prompt has more than 64 bits: send ids of the model"
+                raise web.HTTPBadRequest(text=_error(message), content_type=_JSON)
             return prompt
         question = {key: document[key] for key in _OF_TOKENS if key in document}
         for engine in self._placement.engines:
@@ -150,10 +207,11 @@ class Front:
                 timeout = aiohttp.ClientTimeout(total=_QUICK_S)
                 async with self._session.post(url, json=question, timeout=timeout) as answer:
                     found = (await answer.json()).get("tokens", []) if answer.ok else []
-                    return [int(each) for each in found]
+                    tokens = [int(each) for each in found]
+                    return tokens if _are_ids(tokens) else []
             except (aiohttp.ClientConnectionError, TimeoutError) as error:
                 engine.fail(error)
-            except (aiohttp.ClientError, AttributeError, TypeError, ValueError):
+            except (aiohttp.ClientError, ArithmeticError, AttributeError, TypeError, ValueError):
                 continue  # no engine's answer
         return []
 
@@ -215,10 +273,29 @@ def _cut(request: web.Request) -> None:
         request.transport.close()
 
 
+def _document(body: bytes) -> dict[str, Any]:
+    """The JSON object in a body."""
+    if body.count(b",") + body.count(b"[") + body.count(b"{") > _MOST_VALUES:
+        message = f"the body has more than {_MOST_VALUES} values: send a shorter prompt"
+        raise web.HTTPRequestEntityTooLarge(
+            _MOST_BODY_BYTES, len(body), text=_error(message), content_type=_JSON
+        )
+    try:
+        document = json.loads(body)
+    except (ValueError, RecursionError):
+        document = None
+    if not isinstance(document, dict):
+        message = "the body is no JSON object: send what OpenAI's interface takes"
+        raise web.HTTPBadRequest(text=_error(message), content_type=_JSON)
+    return document
+
+
+def _are_ids(tokens: Sequence[int]) -> bool:
+    return not tokens or (min(tokens) >= -_PAST_IDS and max(tokens) < _PAST_IDS)
+
+
 @web.middleware
-async def _errors_in_json(
-    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-) -> web.StreamResponse:
+async def _errors_in_json(request: web.Request, handler: Handler) -> web.StreamResponse:
     """The HTTP server's own refusals, such as of paths and sizes, in the form of the others."""
     try:
         return await handler(request)

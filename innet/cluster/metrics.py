@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Final, Literal, Self, cast
-from urllib.parse import urlsplit
 from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 from prometheus_client import CollectorRegistry, generate_latest, make_wsgi_app
@@ -34,6 +33,7 @@ from prometheus_client.registry import Collector
 from innet._native import _core
 from innet.cluster.run_status import RunStatus
 from innet.errors import TelemetryError
+from innet.http_requests import LOOPBACK_NAMES, host_in
 from innet.telemetry.durations import AGE_BOUNDS_S, DURATION_BOUNDS_S
 
 Kind = Literal["counter", "gauge"]
@@ -263,7 +263,6 @@ def _buckets(histogram: Mapping[str, Any], bounds_s: Sequence[float]) -> list[tu
 
 
 _ADDRESS = "127.0.0.1"
-_OWN_NAMES = frozenset({_ADDRESS, "localhost"})
 _MAX_CONNECTIONS = 32
 """Served at once. Any user of the machine can connect, and send a request byte by byte: so one more
 closes the oldest connection whose request has not come."""
@@ -290,7 +289,7 @@ def _for_hosts(names: frozenset[str], app: WsgiApp) -> WsgiApp:
     """``app`` for requests that name one of these hosts, and 421 (RFC 9110) for others."""
 
     def answer(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        if _host_in(environ.get("HTTP_HOST", "")) in names:
+        if host_in(environ.get("HTTP_HOST", "")) in names:
             return app(environ, start_response)
         start_response("421 Misdirected Request", [("Content-Type", "text/plain; charset=utf-8")])
         known = ", ".join(sorted(names))
@@ -298,14 +297,6 @@ def _for_hosts(names: frozenset[str], app: WsgiApp) -> WsgiApp:
         return [f"wrong Host header, expected one of {known}; {remedy}\n".encode()]
 
     return answer
-
-
-def _host_in(header: str) -> str | None:
-    """The name or address in a Host header, without a port; ``None``: there is none."""
-    try:
-        return urlsplit(f"//{header}").hostname
-    except ValueError:
-        return None
 
 
 class _Handler(WSGIRequestHandler):
@@ -382,7 +373,7 @@ class MetricsEndpoint:
             read_status: requests the status of the run's nodes; called for each scrape.
             hosts: names of the endpoint in requests, beside its address and ``localhost``.
         """
-        names = _OWN_NAMES | {host.lower() for host in hosts}
+        names = LOOPBACK_NAMES | {host.lower() for host in hosts}
         app = _for_hosts(names, make_wsgi_app(_registry(read_status)))
         try:
             self._server = make_server(_ADDRESS, port, app, _Server, _Handler)
