@@ -13,12 +13,17 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from innet.errors import ControlError
+from innet.node.node_status import MalformedStatus
 from innet.node.requests import ControlRequest, no_answer, result_of
+from innet.printable import one_line
 
 _METHOD: Final = "status"
 _AT_ONCE = 128
 """Connections that are open at the same time, and that are kept."""
 _RECEIVE_BYTES = 1 << 18
+_MOST_ANSWER_BYTES = 16 << 20
+_MOST_UNREAD_BYTES = 128 << 20
+"""Of all answers that have not ended: a node that sends without an end is taken for malformed."""
 _PHASE_S = 0.25
 """A node that takes longer does not hold up those of the next phase."""
 
@@ -30,19 +35,37 @@ class NodeReadings:
     Attributes:
         nodes: by name, the status.
         silent: by name, why there is none.
+        malformed: of the silent ones, those that answered something else.
         read_at: by name, the times (monotonic) between which the node read its counters.
     """
 
     nodes: dict[str, dict[str, Any]] = field(default_factory=dict)
     silent: dict[str, str] = field(default_factory=dict)
+    malformed: set[str] = field(default_factory=set)
     read_at: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+
+def _unchecked(document: bytes, node: str) -> dict[str, Any]:
+    status: dict[str, Any] = result_of(document, node, _METHOD)
+    return status
 
 
 class NodeReader:
     """Asks nodes for their status on their control sockets. Blocking; for one thread at a time."""
 
-    def __init__(self, *, with_rules: bool = True) -> None:
-        """``with_rules``: see :meth:`innet.node.agent.NodeAgent.status`."""
+    def __init__(
+        self,
+        *,
+        with_rules: bool = True,
+        parse: Callable[[bytes, str], dict[str, Any]] = _unchecked,
+    ) -> None:
+        """
+        Args:
+            with_rules: see :meth:`innet.node.agent.NodeAgent.status`.
+            parse: reads the reply of a node; a reader that uses more than single fields checks all
+                (:func:`innet.node.node_status.status_of`).
+        """
+        self._parse = parse
         self._kept: dict[Path, socket.socket] = {}
         request = ControlRequest(method=_METHOD, params={} if with_rules else {"with_rules": False})
         self._request = request.model_dump_json().encode() + b"\n"
@@ -65,7 +88,7 @@ class NodeReader:
         silent = {node: _held(pid) for node, pid in held().items()}
         sockets = {node: path for node, path in sockets.items() if node not in silent}
         in_phases = {name for phase in phases for name in phase}
-        round_ = _Round(sockets, self._kept, self._request, timeout_s)
+        round_ = _Round(sockets, self._kept, _Question(self._request, self._parse), timeout_s)
         for phase in (*phases, [name for name in sockets if name not in in_phases]):
             names = [name for name in phase if name in sockets]
             for first in range(0, len(names), _AT_ONCE):
@@ -96,6 +119,14 @@ class NodeReader:
         self.close()
 
 
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """The request to each node, and what reads its reply."""
+
+    request: bytes
+    parse: Callable[[bytes, str], dict[str, Any]]
+
+
 @dataclass
 class _Asked:
     """A request that waits for its reply."""
@@ -114,13 +145,14 @@ class _Round:
         self,
         sockets: Mapping[str, Path],
         kept: dict[Path, socket.socket],
-        request: bytes,
+        question: _Question,
         timeout_s: float,
     ) -> None:
         self.readings = NodeReadings()
         self._sockets = sockets
         self._kept = kept
-        self._request = request
+        self._question = question
+        self._unread_bytes = 0
         self._timeout_s = timeout_s
         self._deadline_s = time.monotonic() + timeout_s
         self._open: dict[int, _Asked] = {}
@@ -139,7 +171,7 @@ class _Round:
         asked_s = time.monotonic()
         try:
             connection = connection or _connected(path)
-            connection.send(self._request)
+            connection.send(self._question.request)
         except OSError as error:
             if connection is not None:
                 connection.close()
@@ -170,20 +202,35 @@ class _Round:
         except OSError:
             part = b""
         asked.received += part
+        self._unread_bytes += len(part)
         if not part:
             self._fail(asked, None)
+        elif self._is_too_long(asked):
+            self._fail(asked, None)
+            self._refuse(asked.node, f"{asked.node} sends a status without an end")
         elif part.endswith(b"\n"):
             self._close(asked)
             self._kept[asked.path] = asked.connection
             self._store(asked)
 
+    def _is_too_long(self, asked: _Asked) -> bool:
+        longest = max(len(each.received) for each in self._open.values())
+        is_full = self._unread_bytes > _MOST_UNREAD_BYTES and len(asked.received) == longest
+        return len(asked.received) > _MOST_ANSWER_BYTES or is_full
+
     def _store(self, asked: _Asked) -> None:
         readings, node = self.readings, asked.node
         try:
-            readings.nodes[node] = result_of(bytes(asked.received), node, _METHOD)
+            readings.nodes[node] = self._question.parse(bytes(asked.received), node)
             readings.read_at[node] = (asked.asked_s, time.monotonic())
+        except MalformedStatus as error:
+            self._refuse(node, str(error))
         except ControlError as error:
-            readings.silent[node] = str(error)
+            readings.silent[node] = one_line(str(error))
+
+    def _refuse(self, node: str, why: str) -> None:
+        self.readings.silent[node] = why
+        self.readings.malformed.add(node)
 
     def _fail(self, asked: _Asked, timeout_s: float | None) -> None:
         self._close(asked)
@@ -192,6 +239,7 @@ class _Round:
 
     def _close(self, asked: _Asked) -> None:
         del self._open[asked.connection.fileno()]
+        self._unread_bytes -= len(asked.received)
         self._poller.unregister(asked.connection)
 
     def end(self) -> None:

@@ -15,6 +15,7 @@ from innet.cluster.node_reader import NodeReader
 from innet.cluster.session_client import read_counters
 from innet.errors import ControlError, EmulationError
 from innet.node.controller_client import CONTROLLER_SOCKET_NAME, ControllerClient
+from innet.node.node_status import status_of
 from innet.security.keys import CERTIFICATES_SUFFIX, load_packets
 from innet.validation_messages import StrictModel
 
@@ -35,6 +36,7 @@ class RunStatus(StrictModel):
         stale: the launcher is gone, and whatever is left waits for ``innet down``.
         nodes: by name, what each node that runs answered (see ``NodeAgent.status``).
         silent: by name, why a node that runs gave no answer.
+        malformed: of the silent ones, those that answered something else than a status.
         jobs: that run on it, with what each uses and is guaranteed on every switch
             (``parts``, by switch; see ``NodeAgent.status``).
         groups: the controller's groups of ranks.
@@ -46,6 +48,7 @@ class RunStatus(StrictModel):
     stale: bool
     nodes: dict[str, dict[str, Any]]
     silent: dict[str, str]
+    malformed: set[str] = Field(default=set(), exclude=True)
     jobs: list[dict[str, Any]]
     groups: list[dict[str, Any]]
     pools: list[dict[str, Any]]
@@ -70,7 +73,7 @@ class RunReader:
 
     def __init__(self, *, with_rules: bool = True) -> None:
         """``with_rules``: see :meth:`innet.node.agent.NodeAgent.status`."""
-        self._nodes = NodeReader(with_rules=with_rules)
+        self._nodes = NodeReader(with_rules=with_rules, parse=status_of)
         self._controller: ControllerClient | None = None
         self._controller_path: Path | None = None
 
@@ -94,6 +97,7 @@ class RunReader:
             stale=record.is_stale,
             nodes=readings.nodes,
             silent=readings.silent,
+            malformed=readings.malformed,
             read_at=readings.read_at,
             jobs=_with_parts(overview.jobs, readings.nodes),
             groups=overview.groups,

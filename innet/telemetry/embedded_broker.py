@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import secrets
 import threading
+from collections.abc import Mapping
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Self
+from types import MappingProxyType
+from typing import Final, Self
 
 from innet.errors import TelemetryError
 from innet.private_files import write_private
@@ -22,6 +25,7 @@ PASSWORD_NAME = "broker.password"  # noqa: S105  # a file name
 _LOOPBACK = "127.0.0.1"
 _USER = "innet"
 _START_TIMEOUT_S = 30.0
+_NONE: Final[Mapping[Path, Listener]] = MappingProxyType({})
 
 
 class EmbeddedBroker:
@@ -32,14 +36,20 @@ class EmbeddedBroker:
     """
 
     def __init__(
-        self, broker_socket: Path, port: int | None = None, limits: BrokerLimits | None = None
+        self,
+        broker_socket: Path,
+        port: int | None = None,
+        limits: BrokerLimits | None = None,
+        machines: Mapping[Path, Listener] = _NONE,
     ) -> None:
         """
         Args:
             port: of loopback; 0 for a free one, ``None`` for none.
             limits: of what clients can make the broker hold.
+            machines: a socket for each other machine, to which its clients are relayed.
         """
         self._broker_socket = broker_socket
+        self._machines = machines
         self._port = port
         self._url: BrokerUrl | None = None
         self._servers: list[asyncio.Server] = []
@@ -51,12 +61,10 @@ class EmbeddedBroker:
         return self._url
 
     async def __aenter__(self) -> Self:
-        loop = asyncio.get_running_loop()
-        protocol = self.broker.protocol_for(Listener())
-        self._servers.append(await loop.create_unix_server(protocol, self._broker_socket))
         async with contextlib.AsyncExitStack() as stack:
             stack.push_async_exit(self)  # leaves no socket behind when the port is taken
-            self._broker_socket.chmod(0o600)
+            for path, listener in {self._broker_socket: Listener(), **self._machines}.items():
+                await self._open_socket(path, listener)
             if self._port is not None:
                 await self._open_port(self._port)
             stack.pop_all()
@@ -66,8 +74,13 @@ class EmbeddedBroker:
         for server in self._servers:
             server.close()
         self.broker.close()
-        self._broker_socket.unlink(missing_ok=True)
-        self._password_file.unlink(missing_ok=True)
+        for path in (self._broker_socket, *self._machines, self._password_file):
+            path.unlink(missing_ok=True)
+
+    async def _open_socket(self, path: Path, listener: Listener) -> None:
+        protocol = self.broker.protocol_for(listener)
+        self._servers.append(await asyncio.get_running_loop().create_unix_server(protocol, path))
+        os.chmod(path, 0o600)
 
     async def _open_port(self, port: int) -> None:
         password = secrets.token_urlsafe(16)
@@ -87,13 +100,20 @@ class BrokerThread:
     """Runs the embedded broker, or the relay to another, from :meth:`start` to :meth:`stop`."""
 
     def __init__(
-        self, broker: str, port: int | None = None, limits: BrokerLimits | None = None
+        self,
+        broker: str,
+        port: int | None = None,
+        limits: BrokerLimits | None = None,
+        machines: Mapping[Path, Listener] = _NONE,
     ) -> None:
-        """Args:
-        broker: ``embedded``, or the URL of another.
-        port: of loopback where the embedded broker serves as well; 0: a free one.
-        limits: of the memory and connections that clients can take.
         """
+        Args:
+            broker: ``embedded``, or the URL of another.
+            port: of loopback where the embedded broker serves as well; 0: a free one.
+            limits: of the memory and connections that clients can take.
+            machines: a socket for each other machine, to which its clients are relayed.
+        """
+        self._machines = machines
         self._far = BrokerUrl.of_setting(broker)
         self._port = port
         self._limits = limits
@@ -152,5 +172,5 @@ class BrokerThread:
 
     def _server(self, broker_socket: Path) -> EmbeddedBroker | Relay:
         if self._far is not None:
-            return Relay(broker_socket, self._far, self._limits)
-        return EmbeddedBroker(broker_socket, self._port, self._limits)
+            return Relay(broker_socket, self._far, self._limits, self._machines)
+        return EmbeddedBroker(broker_socket, self._port, self._limits, self._machines)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-
-from pydantic import ValidationError
+from typing import TypeVar
 
 from innet.telemetry.messages import (
+    MOST_NODES,
     ControllerStatus,
     LauncherStatus,
     NodeCounters,
@@ -18,6 +18,8 @@ from innet.telemetry.messages import (
 from innet.telemetry.topics import CONTROLLER, LAUNCHER, is_of_run, source_of
 
 _EVENTS_KEPT = 200
+LEAST_SPAN_S = 1e-3
+"""Between two readings of counters: rates over less say nothing."""
 
 
 @dataclass
@@ -39,7 +41,7 @@ class NodeFeed:
         if self.counters is None or self.previous is None:
             return None
         span_s = self.counters.time_s - self.previous.time_s
-        return (of(self.counters) - of(self.previous)) / span_s if span_s > 0 else None
+        return (of(self.counters) - of(self.previous)) / span_s if span_s >= LEAST_SPAN_S else None
 
 
 @dataclass
@@ -71,13 +73,13 @@ class RunFeed:
             return None
         try:
             return self._take(name, leaf, payload)
-        except ValidationError:
+        except ValueError:  # of pydantic, too
             self.unreadable += 1
             return None
 
     def _take(self, name: str, leaf: str, payload: bytes) -> RunEvent | None:
         if leaf == "event":
-            event = RunEvent.model_validate_json(payload)
+            event = _of(name, RunEvent.model_validate_json(payload))
             if event in self.events:  # a duplicate: the first acknowledgement was lost
                 return None
             self.events.append(event)
@@ -88,12 +90,15 @@ class RunFeed:
         elif name == CONTROLLER and leaf == "status":
             self.controller = ControllerStatus.model_validate_json(payload)
         elif leaf == "status":
-            self._node(name).status = NodeStatus.model_validate_json(payload)
+            self._node(name).status = _of(name, NodeStatus.model_validate_json(payload))
         elif leaf == "counters":
-            self._node(name).take_counters(NodeCounters.model_validate_json(payload))
+            counters = _of(name, NodeCounters.model_validate_json(payload))
+            self._node(name).take_counters(counters)
         return None
 
     def _node(self, name: str) -> NodeFeed:
+        if name not in self.nodes and len(self.nodes) >= MOST_NODES:
+            raise ValueError("more nodes than a run has")
         return self.nodes.setdefault(name, NodeFeed())
 
     def _forget(self, name: str) -> None:
@@ -103,3 +108,18 @@ class RunFeed:
         elif name == CONTROLLER:
             self.controller = None
         self.nodes.pop(name, None)
+
+
+_Message = TypeVar("_Message", NodeStatus, NodeCounters, RunEvent)
+
+
+def _of(name: str, message: _Message) -> _Message:
+    """A message about the source on whose topic it is.
+
+    Raises:
+        ValueError: it is about another one.
+    """
+    about = message.source if isinstance(message, RunEvent) else message.node
+    if about != name:
+        raise ValueError(f"a message about {about} on a topic of {name}")
+    return message

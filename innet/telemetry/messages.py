@@ -1,14 +1,34 @@
 """The published JSON documents, one model each. Units are in the names; times are Unix times.
 
-Readers ignore fields they do not know, so that a newer run can be watched.
+Readers ignore fields they do not know, so that a newer run can be watched. All else is bounded: a
+machine or a program that lies makes its own documents unreadable, and no reader fail.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, Literal
+import functools
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, cast
 
-from pydantic import BaseModel, ConfigDict, JsonValue
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, model_validator
+from pydantic.fields import FieldInfo
+
+from innet._native import _core
+from innet.printable import one_line
+from innet.telemetry.durations import AGE_BOUNDS_S, DURATION_BOUNDS_S
+
+MOST_NODES: Final = 20_000
+MOST_LINKS: Final = 1 << 16
+"""Nodes of one run that readers keep, and links of one node."""
+
+Name = Annotated[str, Field(max_length=256), AfterValidator(one_line)]
+Text = Annotated[str, Field(max_length=4096), AfterValidator(one_line)]
+Count = Annotated[int, Field(ge=0, lt=1 << 64)]
+Amount = Annotated[float, Field(ge=0, le=1e18)]
+"""Finite, not negative: a time or a size."""
+Place = Annotated[int, Field(ge=0, lt=1 << 31)]
+Counts = Annotated[dict[Name, Count], Field(max_length=256)]
 
 State = Literal["up", "stopped", "gone"]
 """``stopped``: ended in order. ``gone``: the broker lost it, by a crash or a cut connection."""
@@ -55,7 +75,13 @@ ALARMING_KINDS: Final[frozenset[EventKind]] = frozenset(
 
 
 class _Message(BaseModel):
-    model_config = ConfigDict(extra="ignore", frozen=True, defer_build=True)
+    model_config = ConfigDict(
+        extra="ignore",
+        frozen=True,
+        defer_build=True,
+        allow_inf_nan=False,
+        hide_input_in_errors=True,
+    )
 
     def payload(self) -> bytes:
         """The document as it is published."""
@@ -65,35 +91,35 @@ class _Message(BaseModel):
 class NodeStatus(_Message):
     """Retained: whether a node lives. Of ``gone``, only run, node and state are certain."""
 
-    run: str
-    node: str
+    run: Name
+    node: Name
     state: State
     kind: Literal["switch", "host"]
-    pid: int
-    since_s: float
+    pid: Annotated[int, Field(ge=0, le=1 << 22)]
+    since_s: Amount
     """When this process came up."""
 
 
 class LauncherStatus(_Message):
     """Retained: which network the run is, and whether its launcher lives."""
 
-    run: str
+    run: Name
     state: State
-    topology: str
-    mode: str
-    pid: int
-    since_s: float
-    nodes: tuple[str, ...]
+    topology: Name
+    mode: Name
+    pid: Annotated[int, Field(ge=0, le=1 << 22)]
+    since_s: Amount
+    nodes: Annotated[tuple[Name, ...], Field(max_length=MOST_NODES)]
 
 
 class ControllerStatus(_Message):
     """Retained: whether the controller lives."""
 
-    run: str
+    run: Name
     state: State
-    pid: int
-    since_s: float
-    generation: int
+    pid: Annotated[int, Field(ge=0, le=1 << 22)]
+    since_s: Amount
+    generation: Count
     """How often it was started again."""
 
 
@@ -105,11 +131,61 @@ class Counters(_Message):
     """
 
     model_config = ConfigDict(extra="allow")
-    __pydantic_extra__: dict[str, int]
+    __pydantic_extra__: dict[str, Count]
+    table: ClassVar[str] = ""
+    """Its name in ``_core.describe_metrics()``."""
 
     if TYPE_CHECKING:
 
         def __getattr__(self, key: str) -> int: ...
+
+    @model_validator(mode="before")
+    @classmethod
+    def _complete(cls, counters: Any) -> Any:
+        """Counters that an older node does not have are 0; no reader fails without them."""
+        if not isinstance(counters, dict):
+            return counters
+        if len(counters) > _MOST_COUNTERS or not all(map(_is_counter, counters)):
+            raise ValueError("expected the counters of one table")
+        return dict.fromkeys(counters_of_table(cls.table), 0) | counters
+
+
+_MOST_COUNTERS: Final = 256
+_COUNTER: Final = re.compile(r"[a-z0-9_]{1,64}")
+
+
+def _is_counter(key: object) -> bool:
+    return isinstance(key, str) and _COUNTER.fullmatch(key) is not None
+
+
+@functools.cache
+def counters_of_table(table: str) -> frozenset[str]:
+    """The counters that nodes of this version have in a table of ``_core.describe_metrics()``."""
+    return frozenset(key for key, *_ in _core.describe_metrics().get(table, []))
+
+
+class NodeTable(Counters):
+    """The counters of a node's tables."""
+
+    table = "node"
+
+
+class ReducerTable(Counters):
+    """The counters of a node's reducer."""
+
+    table = "reducer"
+
+
+class EndpointTable(Counters):
+    """The counters of a node's transport."""
+
+    table = "endpoint"
+
+
+class PortTable(Counters):
+    """The counters of a link's queue."""
+
+    table = "port"
 
 
 REFUSALS: Final = (
@@ -131,118 +207,131 @@ def refused_packets(tables: Mapping[str, int]) -> int:
 class FaceCounters(Counters):
     """One face of a node, since it came up."""
 
-    peer: str
-    face: int
+    table = "links"
+
+    peer: Name
+    face: Place
     silent: bool
     """No packets reach the peer or come back; also while no process runs there."""
-    backlog_packets: int
-    backlog_dropped: int
-    port: Counters
+    backlog_packets: Count
+    backlog_dropped: Count
+    port: PortTable
     """The emulator's own queue in front of a link; zeros where the kernel has the queue."""
+
+
+def _buckets(bounds_s: Sequence[float]) -> FieldInfo:
+    return cast(FieldInfo, Field(min_length=len(bounds_s) + 1, max_length=len(bounds_s) + 1))
 
 
 class DurationCounters(_Message):
     """How long something took."""
 
-    counts: tuple[int, ...]
-    """Durations up to 1, 3, 10, 30, 100 and 300 ms, 1, 3 and 10 s, and longer; ages up to 1 and 10
-    s, 1 and 10 min, 1, 6 and 24 h, and longer."""
-    sum_s: float
+    counts: Annotated[tuple[Count, ...], _buckets(DURATION_BOUNDS_S)]
+    """Durations up to 1, 3, 10, 30, 100 and 300 ms, 1, 3 and 10 s, and longer."""
+    sum_s: Amount
+
+
+class AgeCounters(_Message):
+    """How old something was."""
+
+    counts: Annotated[tuple[Count, ...], _buckets(AGE_BOUNDS_S)]
+    """Ages up to 1 and 10 s, 1 and 10 min, 1, 6 and 24 h, and longer."""
+    sum_s: Amount
 
 
 class TierCounters(_Message):
     """One tier of a pool's store at one node."""
 
-    blocks: int
-    used_bytes: int
-    capacity_bytes: int
-    pinned_bytes: int
-    evicted: int
-    eviction_ages: DurationCounters
+    blocks: Count
+    used_bytes: Count
+    capacity_bytes: Count
+    pinned_bytes: Count
+    evicted: Count
+    eviction_ages: AgeCounters
     """How long evicted blocks were in the tier."""
-    damaged: int
-    failed: int
+    damaged: Count
+    failed: Count
     """Blocks that it could not write or read."""
-    fault: str
+    fault: Text
     """Why it cannot write blocks now; empty: it can."""
 
 
 class PoolCounters(_Message):
     """A pool of KV blocks, as the process of one node uses it, since it joined."""
 
-    tenant: str
-    engine: str
-    model: str
+    tenant: Name
+    engine: Name
+    model: Name
     """Its name, where the program gives one."""
-    hits: dict[str, int]
+    hits: Counts
     """Hits, by place."""
-    misses: dict[str, int]
+    misses: Counts
     """Misses, by cause."""
-    looked_up: int
-    found: int
+    looked_up: Count
+    found: Count
     """How many of the blocks looked up were found."""
-    loaded_bytes: int
-    stored: int
-    stored_bytes: int
-    lost_copies: dict[str, int]
+    loaded_bytes: Count
+    stored: Count
+    stored_bytes: Count
+    lost_copies: Counts
     """Homes that did not keep a block that was put, by cause."""
-    served: int
-    replicated: int
+    served: Count
+    replicated: Count
     """Copies that other homes keep at this process's request."""
     load_times: DurationCounters
     store_times: DurationCounters
-    tiers: dict[str, TierCounters]
+    tiers: Annotated[dict[Name, TierCounters], Field(max_length=16)]
 
 
 class NodeCounters(_Message):
     """Retained: everything that a node counts, at one moment."""
 
-    run: str
-    node: str
+    run: Name
+    node: Name
     kind: Literal["switch", "host"]
-    time_s: float
-    uptime_s: float
-    interval_s: float
+    time_s: Amount
+    uptime_s: Amount
+    interval_s: Amount
     """Until the next one."""
-    cpu_s: float
-    telemetry_cpu_s: float
+    cpu_s: Amount
+    telemetry_cpu_s: Amount
     """The part of ``cpu_s`` that publishing took."""
-    resident_bytes: int
-    slots: int
+    resident_bytes: Count
+    slots: Count
     """Reductions that a switch may work on at once."""
-    tables: Counters
-    reducer: Counters
-    endpoint: Counters
-    links: tuple[FaceCounters, ...]
-    pools: tuple[PoolCounters, ...] = ()
+    tables: NodeTable
+    reducer: ReducerTable
+    endpoint: EndpointTable
+    links: Annotated[tuple[FaceCounters, ...], Field(max_length=MOST_LINKS)]
+    pools: Annotated[tuple[PoolCounters, ...], Field(max_length=256)] = ()
     """The pools of KV blocks that the host's process has joined."""
-    commands_refused: dict[str, int]
+    commands_refused: Counts
     """Refused commands, by reason."""
-    events_dropped: int
+    events_dropped: Count
     """Events that were never published, because the broker was away for too long."""
 
 
 class RunEvent(_Message):
     """An event of a process."""
 
-    run: str
-    source: str
+    run: Name
+    source: Name
     """A node's name, ``launcher`` or ``controller``."""
-    number: int
+    number: Count
     """Counts the events of this process, from 1."""
-    time_s: float
+    time_s: Amount
     kind: EventKind
-    message: str
-    details: dict[str, JsonValue] = {}
+    message: Text
+    details: Annotated[dict[Name, JsonValue], Field(max_length=256)] = {}
 
 
 class CommandReply(_Message):
     """The outcome of a command."""
 
-    run: str
-    node: str
-    number: int | None
+    run: Name
+    node: Name
+    number: Count | None
     """The command's number; ``None`` when it could not be read."""
     accepted: bool
-    message: str
+    message: Text
     result: JsonValue = None

@@ -182,7 +182,7 @@ class BrokerLimits:
     """Upper bounds of what a broker holds.
 
     Attributes:
-        clients: clients that have logged in.
+        clients: clients of this machine that have logged in.
         clients_of_process: those of one process, known only for Unix sockets.
         silent: connections of each listener that have not sent CONNECT; one more closes the oldest.
         retained_bytes: memory of retained messages.
@@ -206,6 +206,7 @@ class BrokerCounters:
         silent_closed: connections that ended before they sent CONNECT, by time or for others.
         refused: clients with a wrong login, or beyond a limit.
         not_retained: messages that were not retained, because the retained ones fill their memory.
+        foreign_topics: messages of clients on other machines to topics that are not theirs.
     """
 
     delivered: int = 0
@@ -213,6 +214,7 @@ class BrokerCounters:
     silent_closed: int = 0
     refused: int = 0
     not_retained: int = 0
+    foreign_topics: int = 0
 
 
 class Broker:
@@ -221,8 +223,11 @@ class Broker:
     def __init__(self, limits: BrokerLimits | None = None) -> None:
         self.limits = limits or BrokerLimits()
         self.counters = BrokerCounters()
-        self._sessions: dict[str, ClientSession] = {}
-        self._of_process: Counter[int] = Counter()
+        self._sessions: dict[tuple[str, str], ClientSession] = {}
+        """By machine and client."""
+        self._of_source: Counter[str] = Counter()
+        """Clients of each process of this machine, and of each other machine."""
+        self._of_machine: Counter[str] = Counter()
         self._silent: dict[Listener, dict[ClientSession, None]] = {}
         self._subscriptions: Subscriptions[ClientSession] = Subscriptions()
         self._retained = RetainedMessages(self.limits.retained_bytes)
@@ -256,36 +261,44 @@ class Broker:
         silent[session] = None
 
     def admit(self, session: ClientSession) -> bool:
-        """Whether a client with a correct login is accepted; it replaces one of the same name."""
-        earlier = self._sessions.get(session.client_id)
+        """Whether a client with a correct login is accepted.
+
+        It replaces one of the same name, on the same machine.
+        """
+        earlier = self._sessions.get(session.key)
         if earlier is not None:  # its will comes before anything that the new one says
             earlier.abort()
-        process = session.process
-        if len(self._sessions) >= self.limits.clients or (
-            process and self._of_process[process] >= self.limits.clients_of_process
-        ):
-            whose = f"process {process}" if process else "the port"
+        machine, source = session.listener.machine, session.source
+        clients = session.listener.clients if machine else self.limits.clients
+        is_full = self._of_machine[machine] >= clients or (
+            session.process
+            and not machine
+            and self._of_source[source] >= self.limits.clients_of_process
+        )
+        if is_full:
             self._warn_once(
-                whose,
-                f"the run's MQTT broker refuses client {session.client_id!r} of {whose}: "
-                f"{len(self._sessions)} clients are connected, {self._of_process[process]} of them "
+                source,
+                f"the run's MQTT broker refuses client {session.client_id!r} of {source}: "
+                f"{len(self._sessions)} clients are connected, {self._of_source[source]} of them "
                 "from there. Close some of them",
             )
             return False
         del self._silent[session.listener][session]
-        self._sessions[session.client_id] = session
-        self._of_process[process] += 1
+        self._sessions[session.key] = session
+        self._of_source[source] += 1
+        self._of_machine[machine] += 1
         return True
 
     def disconnected(self, session: ClientSession) -> None:
         """Remove a connection that has ended."""
         self._silent.get(session.listener, {}).pop(session, None)
         self._subscriptions.forget(session)
-        if self._sessions.get(session.client_id) is session:
-            del self._sessions[session.client_id]
-            self._of_process[session.process] -= 1
-            if not self._of_process[session.process]:
-                del self._of_process[session.process]
+        if self._sessions.get(session.key) is session:
+            del self._sessions[session.key]
+            self._of_machine[session.listener.machine] -= 1
+            self._of_source[session.source] -= 1
+            if not self._of_source[session.source]:
+                del self._of_source[session.source]
 
     def publish(self, message: Message, publisher: str) -> None:
         """Deliver a client's message to all subscribers of its topic; retain it if requested."""
@@ -320,6 +333,15 @@ class Broker:
     def unsubscribe(self, session: ClientSession, topic_filter: str) -> None:
         """Unsubscribe a session."""
         self._subscriptions.remove(session, topic_filter)
+
+    def refuse_topic(self, session: ClientSession, topic: str) -> None:
+        """Drop a message of a client on another machine to a topic that is not its machine's."""
+        self.counters.foreign_topics += 1
+        self._warn_once(
+            f"topics of {session.source}",
+            f"the run's MQTT broker drops a message to {topic!r} from {session.source}: it may "
+            "publish to the topics of its own nodes",
+        )
 
     def _report_not_retained(self, topic: str, publisher: str) -> None:
         self.counters.not_retained += 1

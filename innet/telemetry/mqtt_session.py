@@ -69,9 +69,15 @@ class Listener:
 
     Attributes:
         login: user and password; ``None`` where the socket's permissions decide.
+        machine: another machine whose clients alone have this socket; empty: this one's have.
+        clients: clients of that machine at most; they take no places of others.
+        topics: to which they may publish; ``None``: to all.
     """
 
     login: tuple[str, str] | None = None
+    machine: str = ""
+    clients: int = 0
+    topics: frozenset[str] | None = None
 
     def lets_in(self, connect: Connect) -> bool:
         """Whether a client has the login."""
@@ -80,6 +86,10 @@ class Listener:
         user, password = (text.encode() for text in self.login)
         is_user = secrets.compare_digest((connect.username or "").encode(), user)
         return secrets.compare_digest(connect.password or b"", password) and is_user
+
+    def admits(self, message: Message) -> bool:
+        """Whether a client may publish a message."""
+        return self.topics is None or message.topic in self.topics
 
     def __repr__(self) -> str:
         return f"Listener(login={'none' if self.login is None else 'required'})"
@@ -119,6 +129,18 @@ class ClientSession(asyncio.Protocol):
         self._last_packet_id = 0
         self._exactly_once: set[int] = set()
         """Identifiers of received messages with QoS 2 that are not released yet (4.3.3)."""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """No other client has it."""
+        return self.listener.machine, self.client_id
+
+    @property
+    def source(self) -> str:
+        """Where the client is, whose share of the broker it takes."""
+        if self.listener.machine:
+            return f"machine {self.listener.machine}"
+        return f"process {self.process}" if self.process else "the port"
 
     # Events of the transport.
 
@@ -259,7 +281,7 @@ class ClientSession(asyncio.Protocol):
         if not self._broker.admit(self):
             return self._refuse(ConnectCode.SERVER_UNAVAILABLE)
         self._has_connected = True
-        self._will = packet.will
+        self._will = packet.will if packet.will and self.listener.admits(packet.will) else None
         self._parser.max_packet_bytes = self._limits.packet_bytes
         self._silence_s = 1.5 * packet.keepalive_s
         self._write(connack(ConnectCode.ACCEPTED))
@@ -281,7 +303,10 @@ class ClientSession(asyncio.Protocol):
                 return
         elif message.qos == 1:
             self._write(acknowledgement(Kind.PUBACK, packet_id))
-        self._broker.publish(message, self.client_id)
+        if self.listener.admits(message):
+            self._broker.publish(message, self.client_id)
+        else:
+            self._broker.refuse_topic(self, message.topic)
 
     def _subscribe(self, packet: Subscribe) -> None:
         codes: list[int] = []

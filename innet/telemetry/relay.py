@@ -9,13 +9,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Self
 
 from innet.telemetry.broker_url import BrokerUrl
 from innet.telemetry.mqtt_broker import BrokerLimits
 from innet.telemetry.mqtt_packets import ConnectCode, connack
+from innet.telemetry.mqtt_session import Listener
 
 _CONNECT_TIMEOUT_S = 5.0
 _PARTING_TIMEOUT_S = 1.0
@@ -24,24 +27,57 @@ _CHUNK_BYTES = 65536
 _log = logging.getLogger(__name__)
 
 
+class _Places:
+    """The connections of one socket."""
+
+    def __init__(self, clients: int, silent: int) -> None:
+        """``silent``: connections that have sent nothing; one more closes the oldest."""
+        self._most = clients + silent
+        self._most_silent = silent
+        self.connections: set[asyncio.Task[None]] = set()
+        self.silent: dict[asyncio.Task[None], None] = {}
+
+    @property
+    def are_taken(self) -> bool:
+        """Whether no further connection is accepted."""
+        return len(self.connections) >= self._most
+
+    def add(self, connection: asyncio.Task[None]) -> None:
+        """Give a connection its place, until it ends."""
+        if len(self.silent) >= self._most_silent:
+            next(iter(self.silent)).cancel()
+        self.connections.add(connection)
+        self.silent[connection] = None
+        connection.add_done_callback(self._forget)
+
+    def _forget(self, connection: asyncio.Task[None]) -> None:
+        self.connections.discard(connection)
+        self.silent.pop(connection, None)
+
+
 class Relay:
     """Serves as an async context manager."""
 
     def __init__(
-        self, broker_socket: Path, url: BrokerUrl, limits: BrokerLimits | None = None
+        self,
+        broker_socket: Path,
+        url: BrokerUrl,
+        limits: BrokerLimits | None = None,
+        machines: Mapping[Path, Listener] = MappingProxyType({}),
     ) -> None:
         """
         Args:
             limits: of the connections. One that is silent is closed after the same time as by the
                 embedded broker, and reaches the broker with its first bytes only.
+            machines: a socket for each other machine, whose connections have places of their own.
         """
         self._limits = limits or BrokerLimits()
-        self._broker_socket = broker_socket
+        self._places = {broker_socket: _Places(self._limits.clients, self._limits.silent)}
+        for path, listener in machines.items():
+            self._places[path] = _Places(listener.clients, self._limits.silent)
         self._url = url
         self._tls = url.tls_context()
-        self._server: asyncio.Server | None = None
-        self._connections: set[asyncio.Task[None]] = set()
-        self._silent: dict[asyncio.Task[None], None] = {}
+        self._servers: list[asyncio.Server] = []
         self._reachable = True
 
     @property
@@ -50,38 +86,37 @@ class Relay:
         return self._url
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_unix_server(self._accept, self._broker_socket)
+        for path, places in self._places.items():
+            accept = partial(self._accept, places)
+            self._servers.append(await asyncio.start_unix_server(accept, path))
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self._server is not None:
-            self._server.close()
-        if self._connections:
+        for server in self._servers:
+            server.close()
+        connections = {each for places in self._places.values() for each in places.connections}
+        if connections:
             # A client that just disconnected here may still have a packet on its way to the broker.
-            await asyncio.wait(self._connections, timeout=_PARTING_TIMEOUT_S)
-        for connection in self._connections:
+            await asyncio.wait(connections, timeout=_PARTING_TIMEOUT_S)
+        for connection in connections:
             connection.cancel()
-        await asyncio.gather(*self._connections, return_exceptions=True)
-        self._broker_socket.unlink(missing_ok=True)
+        await asyncio.gather(*connections, return_exceptions=True)
+        for path in self._places:
+            path.unlink(missing_ok=True)
 
-    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._connections) >= self._limits.clients + self._limits.silent:
+    def _accept(
+        self, places: _Places, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        if places.are_taken:
             writer.close()
             return
-        if len(self._silent) >= self._limits.silent:
-            next(iter(self._silent)).cancel()
-        connection = asyncio.ensure_future(self._connect(reader, writer))
-        self._connections.add(connection)
-        self._silent[connection] = None
-        connection.add_done_callback(self._forget)
+        places.add(asyncio.ensure_future(self._connect(places, reader, writer)))
 
-    def _forget(self, connection: asyncio.Task[None]) -> None:
-        self._connections.discard(connection)
-        self._silent.pop(connection, None)
-
-    async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _connect(
+        self, places: _Places, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         async with _hanging_up(writer):
-            begin = await self._first_bytes(reader)
+            begin = await self._first_bytes(places, reader)
             if not begin:
                 return
             try:
@@ -100,7 +135,7 @@ class Relay:
                 far_writer.write(begin)
                 await _carry_both_ways(reader, writer, far_reader, far_writer)
 
-    async def _first_bytes(self, reader: asyncio.StreamReader) -> bytes:
+    async def _first_bytes(self, places: _Places, reader: asyncio.StreamReader) -> bytes:
         """The first bytes of a client; empty if it closes or stays silent."""
         try:
             async with asyncio.timeout(self._limits.session.connect_timeout_s):
@@ -110,7 +145,7 @@ class Relay:
         finally:
             connection = asyncio.current_task()
             if connection is not None:
-                self._silent.pop(connection, None)
+                places.silent.pop(connection, None)
 
     def _tell_unreachable(self, error: OSError) -> None:
         if self._reachable:

@@ -65,6 +65,11 @@ class SourceTopics:
         """The topics of which a broker keeps the last message."""
         return (self.status, self.counters)
 
+    @property
+    def published(self) -> tuple[str, ...]:
+        """The topics that the source publishes to."""
+        return (*self.retained, self.event, self.reply)
+
 
 def node_topics(run_id: str, node: str) -> SourceTopics:
     """The topics of a node of a run."""

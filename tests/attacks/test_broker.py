@@ -15,8 +15,9 @@ from innet.telemetry.broker_socket import client_through
 from innet.telemetry.broker_url import BrokerUrl
 from innet.telemetry.embedded_broker import EmbeddedBroker
 from innet.telemetry.mqtt_broker import BrokerLimits
-from innet.telemetry.mqtt_session import SessionLimits
+from innet.telemetry.mqtt_session import Listener, SessionLimits
 from innet.telemetry.relay import Relay
+from innet.telemetry.topics import launcher_topics, node_topics
 from tests.telemetry import raw_mqtt
 from tests.telemetry.raw_mqtt import DISCONNECT, PINGREQ, RawClient, embedded, raw_client
 
@@ -331,3 +332,72 @@ async def test_silent_connections_do_not_reach_a_remote_broker(tmp_path: Path) -
         assert accepted.locked() is False
         await accepted.acquire()
         assert accepted.locked()
+
+
+@contextlib.asynccontextmanager
+async def with_machines(
+    tmp_path: Path, *machines: Listener, limits: BrokerLimits = LIMITS
+) -> AsyncIterator[tuple[EmbeddedBroker, Path, list[Path]]]:
+    """A broker with a socket for each of some other machines."""
+    sockets = {tmp_path / f"broker.sock@{each.machine}": each for each in machines}
+    own = tmp_path / "broker.sock"
+    async with EmbeddedBroker(own, limits=limits, machines=sockets) as broker:
+        yield broker, own, list(sockets)
+
+
+async def test_a_machine_takes_no_places_of_others(tmp_path: Path) -> None:
+    """Nor does it replace a client of the same name on another machine."""
+    h1, h2 = (Listener(machine=name, clients=3) for name in ("h1", "h2"))
+    async with (
+        with_machines(tmp_path, h1, h2) as (_, own, (first, second)),
+        contextlib.AsyncExitStack() as stack,
+    ):
+        for number in range(3):
+            liar = await stack.enter_async_context(
+                raw_client(first, raw_mqtt.connect(f"c{number}"))
+            )
+            assert await liar.read() == (ACCEPTED[0], ACCEPTED[2:])
+        async with raw_client(first, raw_mqtt.connect("one more")) as refused:
+            assert await refused.until_closed() == UNAVAILABLE
+        for where in (own, second):
+            for number in range(3):
+                honest = await stack.enter_async_context(
+                    raw_client(where, raw_mqtt.connect(f"c{number}"))
+                )
+                assert await honest.read() == (ACCEPTED[0], ACCEPTED[2:])
+        await ping(liar)  # still there
+
+
+async def test_a_machine_may_have_more_clients_than_a_process(tmp_path: Path) -> None:
+    """Its clients are relayed by one process, the launcher's."""
+    async with (
+        with_machines(tmp_path, Listener(machine="h1", clients=100)) as (_, _, (socket,)),
+        contextlib.AsyncExitStack() as stack,
+    ):
+        for number in range(100):
+            client = await stack.enter_async_context(
+                raw_client(socket, raw_mqtt.connect(f"c{number}"))
+            )
+            assert await client.read() == (ACCEPTED[0], ACCEPTED[2:])
+
+
+async def test_a_machine_publishes_of_its_own_nodes_alone(tmp_path: Path) -> None:
+    own_topic = node_topics("lab", "h1").status
+    others = (launcher_topics("lab").status, node_topics("lab", "h2").counters, "innet/lab/x")
+    machine = Listener(machine="h1", clients=3, topics=frozenset({own_topic}))
+    async with (
+        with_machines(tmp_path, machine) as (broker, own, (socket,)),
+        client_through(own, None) as reader,
+    ):
+        await reader.subscribe("#", 1)
+        for will in others:
+            async with raw_client(socket, raw_mqtt.connect("liar", will=(will, b"gone"))) as liar:
+                await liar.read()
+                liar.send(*(raw_mqtt.publish(topic, b"lie", retain=True) for topic in others))
+                await ping(liar)
+        async with raw_client(socket, raw_mqtt.connect("honest")) as honest:
+            await honest.read()
+            honest.send(raw_mqtt.publish(own_topic, b"up"))
+            message = await anext(aiter(reader.messages))
+        assert (str(message.topic), message.payload) == (own_topic, b"up")
+        assert broker.broker.counters.foreign_topics == len(others) ** 2

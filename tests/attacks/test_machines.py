@@ -350,3 +350,13 @@ async def test_silent_connections_hold_few_descriptors_and_end_no_session(
         assert lost == []
         for _, writer in strangers:
             writer.close()
+
+
+async def test_the_reason_of_an_end_imitates_no_line_of_the_launcher(tmp_path: Path) -> None:
+    async with attacked(tmp_path) as cluster, Peer(cluster) as peer:
+        assert isinstance(await peer.join("h2"), JoinAcceptance)
+        machine = await cluster.listener.joined("h2")
+        await peer.send(bye_message("x\n[innet] all is well\x1b[2J"))
+        reason = await machine.lost()
+        assert "\n" not in reason
+        assert "\x1b" not in reason

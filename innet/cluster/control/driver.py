@@ -168,6 +168,7 @@ class ControllerServer:
 
 
 _MAX_PONG_BYTES = 1 << 22
+_MAX_REPORT_BYTES = 1 << 24
 _WATCH_PAUSE_S = 0.5
 """Before another attempt to watch a process."""
 _LOST_AFTER_S = 1.5
@@ -545,7 +546,7 @@ class _Mailbox:
         self._node = node
         self._on_sent = on_sent
         # It stays connected: a connection outlives the socket's file, which somebody may remove.
-        self._client = RequestClient(path, who=node)
+        self._client = RequestClient(path, who=node, max_bytes=_MAX_REPORT_BYTES)
         self._waiting: deque[tuple[Send, float]] = deque()
         self._sending: asyncio.Task[None] | None = None
 

@@ -280,11 +280,8 @@ class ClusterNetwork(Network):
 
     def _offered_to(self, machine: str) -> dict[str, Path]:
         """The sockets of the launcher that a machine may connect to."""
-        own = (CONTROLLER_SOCKET_NAME, SESSION_SOCKET_NAME)
-        return {
-            **{name: self.socket_path(socket_name_of(name, machine)) for name in own},
-            BROKER_SOCKET_NAME: self.socket_path(BROKER_SOCKET_NAME),
-        }
+        names = (CONTROLLER_SOCKET_NAME, SESSION_SOCKET_NAME, BROKER_SOCKET_NAME)
+        return {name: self.socket_path(socket_name_of(name, machine)) for name in names}
 
     @property
     def _has_lasting_token(self) -> bool:

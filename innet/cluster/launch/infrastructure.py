@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Self
@@ -23,6 +23,7 @@ from innet.cluster.control.__main__ import ControllerConfig
 from innet.cluster.control.remote import RemoteController
 from innet.cluster.emulation.network import Network
 from innet.cluster.emulation.processes import ProcessSpec, SupervisedProcess
+from innet.cluster.emulation.runs import socket_name_of
 from innet.cluster.launch.supervision import pause_before_restart_s
 from innet.errors import ControlError, EmulationError
 from innet.node.controller_client import CONTROLLER_SOCKET_NAME
@@ -36,6 +37,7 @@ from innet.telemetry.broker_url import NONE, BrokerUrl
 from innet.telemetry.embedded_broker import BrokerThread
 from innet.telemetry.messages import LauncherStatus, State
 from innet.telemetry.mqtt_broker import BrokerLimits
+from innet.telemetry.mqtt_session import Listener
 from innet.telemetry.publisher import Publisher
 from innet.telemetry.source import ServiceSource
 from innet.telemetry.topics import (
@@ -303,15 +305,17 @@ class LauncherTelemetry:
         self._warned = False
         if settings.broker != NONE:
             self._url = BrokerUrl.of_setting(settings.broker)
-            clients = len(network.topology.nodes) + _OTHER_CLIENTS
-            self._broker = BrokerThread(
-                settings.broker, settings.broker_port, BrokerLimits(clients=clients)
-            )
 
     async def __aenter__(self) -> Self:
-        if self._broker is None:
+        if self._settings.broker == NONE:
             return self
         network = self._network
+        self._broker = BrokerThread(
+            self._settings.broker,
+            self._settings.broker_port,
+            BrokerLimits(clients=len(network.topology.nodes) + _OTHER_CLIENTS),
+            _listeners_of_machines(network),
+        )
         broker_socket = network.socket_path(BROKER_SOCKET_NAME)
         url = await asyncio.to_thread(self._broker.start, broker_socket)
         if self._url is not None:
@@ -366,3 +370,20 @@ class LauncherTelemetry:
                             await client.publish(topic, b"", 1, retain=True)
         except (MqttError, OSError) as error:
             _log.info("the broker %s keeps the last status of %s: %s", url, run_id, error)
+
+
+def _listeners_of_machines(network: Network) -> dict[Path, Listener]:
+    """The broker's socket for each other machine, whose clients publish what is of its nodes."""
+    nodes: defaultdict[str, set[str]] = defaultdict(set)
+    for node, machine in network.placed_elsewhere.items():
+        nodes[machine].add(node)
+    return {
+        network.socket_path(socket_name_of(BROKER_SOCKET_NAME, machine)): Listener(
+            machine=machine,
+            clients=len(of) + _OTHER_CLIENTS,
+            topics=frozenset(
+                topic for node in of for topic in node_topics(network.run_id, node).published
+            ),
+        )
+        for machine, of in nodes.items()
+    }

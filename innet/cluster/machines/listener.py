@@ -49,6 +49,7 @@ from innet.cluster.machines.sockets import ZAP_DOMAIN, router
 from innet.cluster.machines.token_file import TokenFile
 from innet.cluster.machines.tunnel import Tunnel
 from innet.errors import EmulationError
+from innet.printable import one_line
 
 _LINGER_MS: Final = 500
 """How long the end of the launcher waits until machines have read that it ends."""
@@ -340,9 +341,8 @@ class MachineListener:
 
     def _on_message_of(self, machine: JoinedMachine, peer: Peer, message: Message) -> None:
         if isinstance(message, Bye):
-            lost = self._admission.end(
-                machine.name, f"the agent of machine {machine.name} has ended: {message.reason}"
-            )
+            why = f"the agent of machine {machine.name} has ended: {one_line(message.reason)}"
+            lost = self._admission.end(machine.name, why)
             self._finish(lost)
         elif isinstance(message, NumberedFrame | Heartbeat):
             try:

@@ -19,9 +19,10 @@ from enum import IntEnum
 from importlib.metadata import version
 from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from innet.cluster.machines.token_file import MAX_MACHINES
+from innet.printable import one_line
 from innet.topology.names import NodeName
 from innet.validation_messages import StrictModel
 
@@ -72,8 +73,8 @@ class JoinRequest(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True, hide_input_in_errors=True)
 
     format: int = JOIN_FORMAT
-    network: Annotated[str, Field(max_length=64)]
-    version: Annotated[str, Field(max_length=64)]
+    network: Annotated[str, Field(max_length=64), AfterValidator(one_line)]
+    version: Annotated[str, Field(max_length=64), AfterValidator(one_line)]
     machines: Annotated[
         dict[NodeName, Annotated[str, Field(max_length=64)]],
         Field(min_length=1, max_length=MAX_MACHINES, repr=False),

@@ -295,11 +295,15 @@ class Observation:
         return steps[::-1]
 
 
+_LEAST_SPAN_S = 1e-3
+"""Between two answers: rates over less say nothing."""
+
+
 def _answers(before: Look, after: Look) -> Iterator[NodePair]:
     """The nodes whose process answered both times."""
     for name, answer in after.status.nodes.items():
         earlier = before.status.nodes.get(name)
-        if earlier is not None and earlier["uptime_s"] < answer["uptime_s"]:
+        if earlier is not None and answer["uptime_s"] - earlier["uptime_s"] >= _LEAST_SPAN_S:
             yield NodePair(name, earlier, answer)
 
 
@@ -368,6 +372,7 @@ class RunObserver:
     def __init__(self, topology: Topology) -> None:
         self._reader = RunReader(with_rules=False)  # no check reads them
         self._phases = reading_phases(topology)
+        self._neighbours = _neighbours(topology)
 
     def look(self, record: RunRecord, timeout_s: float = ANSWER_TIMEOUT_S) -> Look:
         """Look once; blocks until the nodes have answered, or for ``timeout_s``.
@@ -381,8 +386,20 @@ class RunObserver:
         asked_at_s = time.time()
         status = self._reader.read(record, timeout_s, self._phases, held)
         answered_at_s = time.time()
+        self._drop_without_links(status)
         self._phases.reverse()
         return Look(status, _process_states(record), asked_at_s, answered_at_s)
+
+    def _drop_without_links(self, status: RunStatus) -> None:
+        """Take a node that reports no link to a neighbour for malformed: checks look for it."""
+        for node, answer in list(status.nodes.items()):
+            peers = {face["peer"] for face in answer["links"]}
+            if lacks := self._neighbours.get(node, set()) - peers:
+                del status.nodes[node]
+                status.malformed.add(node)
+                status.silent[node] = (
+                    f"{node} sends a malformed status: it has no link to {min(lacks)}"
+                )
 
     def __enter__(self) -> Self:
         return self
@@ -396,11 +413,7 @@ _MOST_PHASES = 4
 
 def reading_phases(topology: Topology) -> list[list[str]]:
     """The nodes in groups without links within, apart from the last of many groups."""
-    neighbours: dict[str, set[str]] = {name: set() for name in topology.nodes}
-    for link in topology.links:
-        near, far = link.nodes
-        neighbours[near].add(far)
-        neighbours[far].add(near)
+    neighbours = _neighbours(topology)
     phases: list[list[str]] = []
     phase_of: dict[str, int] = {}
     for name in topology.nodes:
@@ -411,6 +424,15 @@ def reading_phases(topology: Topology) -> list[list[str]]:
         phases[phase].append(name)
         phase_of[name] = phase
     return phases
+
+
+def _neighbours(topology: Topology) -> dict[str, set[str]]:
+    neighbours: dict[str, set[str]] = {name: set() for name in topology.nodes}
+    for link in topology.links:
+        near, far = link.nodes
+        neighbours[near].add(far)
+        neighbours[far].add(near)
+    return neighbours
 
 
 _STOPPED = ("T", "t")

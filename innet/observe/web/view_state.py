@@ -22,7 +22,7 @@ from innet.observe.web.document import (
     Picture,
     Wait,
 )
-from innet.telemetry.feed import NodeFeed
+from innet.telemetry.feed import LEAST_SPAN_S, NodeFeed
 from innet.telemetry.messages import (
     ALARMING_KINDS,
     FaceCounters,
@@ -209,7 +209,7 @@ class ViewState:
             now, earlier, span_s = faces.get(source, {}).get(to, (None, None, 0.0))
             rates = (
                 (None, None)
-                if now is None or earlier is None or span_s <= 0
+                if now is None or earlier is None or span_s < LEAST_SPAN_S
                 else (
                     8 * (_sent(now) - _sent(earlier)) / span_s,
                     (_dropped(now) - _dropped(earlier)) / span_s,
@@ -311,7 +311,7 @@ def _kernel(
     seen: Observation,
 ) -> dict[tuple[str, str], tuple[KernelCounters, KernelCounters, float]]:
     span_s = seen.after.answered_at_s - seen.before.answered_at_s
-    if span_s <= 0:
+    if span_s < LEAST_SPAN_S:
         return {}
     earlier = seen.before.kernel
     return {

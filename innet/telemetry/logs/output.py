@@ -13,6 +13,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
+from innet.printable import one_line, printable, printed_lines
 from innet.telemetry.logs import json_line
 
 OutputSink = Callable[[str, str], None]
@@ -50,12 +51,14 @@ class ConsoleOutput:
             signal.raise_signal(signal.SIGTERM)
 
     def _print(self, label: str, line: str) -> None:
+        lines = [one_line(line)] if label == LAUNCHER_LABEL else printed_lines(line)
         if self._console.is_terminal:
             colour = _COLOURS[zlib.crc32(label.encode()) % len(_COLOURS)]
-            text = Text.assemble((f"[{label}] ", colour), Text.from_ansi(line))
-            self._console.print(text, soft_wrap=True)
+            for each in lines:
+                text = Text.assemble((f"[{label}] ", colour), Text.from_ansi(each))
+                self._console.print(text, soft_wrap=True)
         else:  # without rich's layout, which takes 0.1 ms for a line
-            self._console.file.write(f"[{label}] {line}\n")
+            self._console.file.write("".join(f"[{label}] {each}\n" for each in lines))
             self._console.file.flush()
 
 
@@ -75,11 +78,18 @@ class FileOutput:
 
     def __call__(self, label: str, line: str) -> None:
         self._directory.mkdir(parents=True, exist_ok=True)
-        with (self._directory / f"{label}.log").open("a", encoding="utf-8") as file:
+        path = self._directory / f"{label}.log"
+        with open(path, "a", encoding="utf-8", opener=_opened_without_links) as file:
             file.write(line + "\n")
 
 
+def _opened_without_links(path: str, flags: int) -> int:
+    """In a shared folder, another user could lead the lines into any file of this one."""
+    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
+
+
 _LOGGER = "output"
+_MOST_RECORD_CHARACTERS = 1 << 20
 _LAUNCHER = "launcher"
 
 
@@ -92,17 +102,19 @@ class JsonLinesOutput(ConsoleOutput):
     """
 
     def _print(self, label: str, line: str) -> None:
-        if not _is_record(line):
-            node = _LAUNCHER if label == LAUNCHER_LABEL else label
+        node = _LAUNCHER if label == LAUNCHER_LABEL else label
+        if not _is_record(line, node):
             line = json_line(time.time(), "info", _LOGGER, line, node=node)
-        self._console.file.write(f"{line}\n")
+        self._console.file.write(f"{printable(line)}\n")
         self._console.file.flush()
 
 
-def _is_record(line: str) -> bool:
-    if not line.startswith('{"time": '):
+def _is_record(line: str, node: str) -> bool:
+    """Whether a line is a record of ``node``, and not one of another that it imitates."""
+    if not line.startswith('{"time": ') or len(line) > _MOST_RECORD_CHARACTERS or "\n" in line:
         return False
     try:
-        return "level" in json.loads(line)
-    except ValueError:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
         return False
+    return "level" in record and record.get("node", node) == node

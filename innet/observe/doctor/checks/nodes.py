@@ -47,6 +47,14 @@ class DeadNode:
                     f"{node} is stopped: a signal or a debugger holds its process.",
                     f"`kill -CONT {_pid(seen, node)}` lets it go on.",
                 )
+            elif node in status.malformed:
+                yield Finding(
+                    check="malformed_status",
+                    subject=node,
+                    problem=f"{status.silent[node]}.",
+                    remedy="Its process is of another version of innet, or lies. Look at its "
+                    "machine, and let that join again.",
+                )
             elif node in status.silent and status.run.control_socket(node).exists():
                 yield _dead(
                     "silent",
