@@ -223,8 +223,8 @@ class Broker:
     def __init__(self, limits: BrokerLimits | None = None) -> None:
         self.limits = limits or BrokerLimits()
         self.counters = BrokerCounters()
-        self._sessions: dict[tuple[str, str], ClientSession] = {}
-        """By machine and client."""
+        self._sessions: dict[str, ClientSession] = {}
+        """By their keys."""
         self._of_source: Counter[str] = Counter()
         """Clients of each process of this machine, and of each other machine."""
         self._of_machine: Counter[str] = Counter()

@@ -131,9 +131,10 @@ class ClientSession(asyncio.Protocol):
         """Identifiers of received messages with QoS 2 that are not released yet (4.3.3)."""
 
     @property
-    def key(self) -> tuple[str, str]:
-        """No other client has it."""
-        return self.listener.machine, self.client_id
+    def key(self) -> str:
+        """The client's name, and its machine if that is another one."""
+        machine = self.listener.machine
+        return f"{self.client_id}@{machine}" if machine else self.client_id
 
     @property
     def source(self) -> str:

@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Mapping
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Self
@@ -86,15 +85,14 @@ class Relay:
         return self._url
 
     async def __aenter__(self) -> Self:
-        for path, places in self._places.items():
-            accept = partial(self._accept, places)
-            self._servers.append(await asyncio.start_unix_server(accept, path))
+        for path in self._places:
+            self._servers.append(await asyncio.start_unix_server(self._accept, path))
         return self
 
     async def __aexit__(self, *_: object) -> None:
         for server in self._servers:
             server.close()
-        connections = {each for places in self._places.values() for each in places.connections}
+        connections = self._connections
         if connections:
             # A client that just disconnected here may still have a packet on its way to the broker.
             await asyncio.wait(connections, timeout=_PARTING_TIMEOUT_S)
@@ -104,9 +102,12 @@ class Relay:
         for path in self._places:
             path.unlink(missing_ok=True)
 
-    def _accept(
-        self, places: _Places, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
+    @property
+    def _connections(self) -> set[asyncio.Task[None]]:
+        return {each for places in self._places.values() for each in places.connections}
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        places = self._places[Path(writer.get_extra_info("sockname"))]
         if places.are_taken:
             writer.close()
             return

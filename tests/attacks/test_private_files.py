@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from innet.errors import KVError, SecurityError
-from innet.kv.pool.disk_tier import _make
+from innet.errors import SecurityError
 from innet.private_files import make_private_folder, read_private, write_private
 from innet.security.trust.certificate import Validity
 from innet.security.trust.key_operations import make_key
@@ -65,8 +64,6 @@ def test_root_takes_no_folder_of_another_user(tmp_path: Path) -> None:
     os.chown(folder, ANOTHER_USER, -1)
     with pytest.raises(PermissionError, match="belongs to user 65534, expected user 0"):
         make_private_folder(folder)
-    with pytest.raises(KVError, match="as it belongs to user 65534"):
-        _make(folder)
     assert stat.S_IMODE(folder.stat().st_mode) == 0o755
 
 
