@@ -45,6 +45,7 @@ def _run_page(page: Path, directory: Path) -> list[str]:
             return []
         if page in TUTORIALS:
             return _follow_tutorial(page, workspace)
+        workspace.add_readers_files()
         for command in PRELUDES.get(name, ()):
             if why := workspace.run(command):
                 return [f"{name}, prelude: {command}: {why}"]

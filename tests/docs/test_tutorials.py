@@ -5,14 +5,16 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 import tempfile
 from pathlib import Path
 
 import pytest
 
-from tests.docs.command_lines import ROOT
+from tests.docs.command_lines import ROOT, pages
 from tests.docs.tutorials import TUTORIALS, Step, follow, missing_lines, steps_of
-from tests.docs.workspace import Workspace
+from tests.docs.workspace import FOLDERS, Workspace
 
 SHORT = ("first-allreduce", "kv-cache", "ndn-client")
 
@@ -33,6 +35,44 @@ def test_a_tutorial_works_word_by_word(name: str) -> None:
 @pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
 def test_a_tutorial_has_commands_and_shows_what_they_print(page: Path) -> None:
     assert {"command", "output"} <= {step.kind for step in steps_of(page.read_text())}
+
+
+def test_a_reader_has_nothing_that_the_page_does_not_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither variables nor files: a page that needs one says so."""
+    for name in ("VLLM_CPU_KVCACHE_SPACE", "OMP_NUM_THREADS", "PYTHONPATH", "INNET_NDN"):
+        monkeypatch.setenv(name, "1")
+    with Workspace(tmp_path) as workspace:
+        assert set(workspace.environment) == {"PATH", "HOME", "XDG_RUNTIME_DIR", "LANG"}
+        assert {path.name for path in tmp_path.iterdir()} == {"run", "home", *FOLDERS}
+        assert not [*(tmp_path / "home").iterdir(), *(tmp_path / "run").iterdir()]
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_loop_that_waits_ends_also_if_nothing_comes(page: Path) -> None:
+    """``kill -0`` sees that the awaited process has ended."""
+    loops = re.findall(r"^.*\b(?:until|while) .*; do .*$", page.read_text(), re.MULTILINE)
+    assert [loop for loop in loops if "kill -0" not in loop and "timeout" not in loop] == []
+
+
+def test_the_wait_for_a_server_ends_with_its_error_when_the_server_has_ended(
+    tmp_path: Path,
+) -> None:
+    page = (ROOT / "docs" / "tutorials" / "prefill-decode.md").read_text()
+    [ready] = re.findall(r"^ready\(\) .*$", page, re.MULTILINE)
+    (tmp_path / "log").write_text("INFO starting\nRuntimeError: no memory\nValueError: then\n")
+    script = f"curl() {{ return 7; }}\n{ready}\ntrue & pid=$!\nwait $pid\nready 8001 $pid log"
+    done = subprocess.run(
+        ["bash", "-c", script],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (1, "RuntimeError: no memory\n")
+    assert "No such process" in done.stderr
 
 
 PAGE = """

@@ -36,8 +36,17 @@ class InTurn(Strategy):
 """
 
 
+FOLDERS = ("apps", "workloads", "topologies", "benchmarks", "tests")
+"""Of the repository, in which readers type commands."""
+
+
 class Workspace:
-    """A directory with the files that commands name, and processes that end with it."""
+    """A new user's home and the repository's folders, and processes that end with it.
+
+    Attributes:
+        directory: in which commands run.
+        environment: of commands: nothing of the process that runs the tests but where programs are.
+    """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -45,19 +54,23 @@ class Workspace:
         self._lab_is_up = False
         self._forwarder_runs = False
         bin_directory = Path(sys.executable).parent
-        self.environment = os.environ | {
+        self.environment = {
             "PATH": f"{bin_directory}:{os.environ['PATH']}",
+            "HOME": str(directory / "home"),
             "XDG_RUNTIME_DIR": str(directory / "run"),
-            "INNET_KEY_STORE": str(directory / "keys"),
-            "INNET_NDN": f"unix://{directory}/ndn.sock",
-            "OMP_NUM_THREADS": "1",
-            "PYTHONPATH": str(directory),
+            "LANG": "C.UTF-8",
         }
 
     def __enter__(self) -> Self:
         (self.directory / "run").mkdir(mode=0o700)
-        for room in ("apps", "workloads", "topologies", "benchmarks", "tests"):
-            (self.directory / room).symlink_to(ROOT / room)
+        (self.directory / "home").mkdir(mode=0o700)
+        for folder in FOLDERS:
+            (self.directory / folder).symlink_to(ROOT / folder)
+        return self
+
+    def add_readers_files(self) -> None:
+        """Write the files that pages name as the reader's own. A tutorial has its reader make all
+        of its files."""
         for name, text in (
             ("train.py", _TRAIN),
             ("where.py", _TRAIN),
@@ -70,7 +83,6 @@ class Workspace:
         (self.directory / "lab.lvs").write_text(policy.read_text())
         with (ROOT / "workloads/traces/conversation.jsonl").open() as trace:
             (self.directory / "trace.jsonl").write_text("".join(islice(trace, 20)))
-        return self
 
     def __exit__(self, *_: object) -> None:
         for process in reversed(self._background):
@@ -87,6 +99,8 @@ class Workspace:
         elif command.startswith("innet down"):
             self._lab_is_up = False
         if command.startswith("innet forwarder"):
+            # Where the adapted command listens, in place of the default address.
+            self.environment["INNET_NDN"] = f"unix://{self.directory}/ndn.sock"
             if self._forwarder_runs:
                 other = command.replace("ndn.sock", "another.sock")
                 return self._serve(other, until_end=False)

@@ -15,7 +15,6 @@ require_vllm_for_processors()
 from tests.docs.command_lines import ROOT
 from tests.docs.tutorials import WITH_VLLM, follow
 from tests.docs.workspace import Workspace
-from tests.kv_adapters.vllm_cpu.servers import ENVIRONMENT
 
 _TIMEOUT_S = 1500
 
@@ -23,8 +22,6 @@ _TIMEOUT_S = 1500
 @pytest.mark.timeout(2 * _TIMEOUT_S)
 @pytest.mark.parametrize("name", WITH_VLLM)
 def test_a_tutorial_works_word_by_word(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for variable, value in ENVIRONMENT.items():
-        monkeypatch.setenv(variable, value)
     # The environment of vLLM stands on that of innet, and has not its commands.
     monkeypatch.setenv("PATH", f"{ROOT}/.venv/bin:{os.environ['PATH']}")
     page = ROOT / "docs" / "tutorials" / f"{name}.md"
