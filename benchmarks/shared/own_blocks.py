@@ -16,7 +16,8 @@ from innet.kv.names import NO_MODEL_DIGEST, BlockFamily, BlockKey
 from innet.kv.pool import BlockPool, MemoryTier, PoolSettings, TieredStore
 from innet.kv.pool.network import BlockNetwork, Contents
 from innet.kv.pool.peers import await_members
-from innet.kv.pool_member import open_worker_network, tenant_of_job
+from innet.kv.pool_member import tenant_of_job
+from innet.kv.worker_network import open_worker_network
 from innet.lab.turns import Joined
 from innet.worker import current_worker
 from shared.block_work import Blocks

@@ -5,31 +5,26 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import secrets
 import shutil
 import threading
 import time
 import weakref
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Callable
 from contextlib import (
     AbstractAsyncContextManager,
     AsyncExitStack,
     ExitStack,
-    asynccontextmanager,
 )
-from functools import cache
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, Unpack
 
-from innet._native import _core
-from innet.collectives.objects import PACKET_OVERHEAD_BYTES
 from innet.errors import KVError
 from innet.extras import require
-from innet.kv.address import network_at, network_use
+from innet.kv.address import PoolIsDown, network_at, network_use, require_network
 from innet.kv.events.endpoints import Endpoints
 from innet.kv.labels import EVERYTHING, PoolInventory, read_labels
 from innet.kv.loop_thread import LoopThread
-from innet.kv.node_network import NetworkOptions, NodeBlockNetwork
 from innet.kv.pool import BlockPool, DiskTier, LayeredTier, MemoryTier, TieredStore
 from innet.kv.pool.administration import BulkProgress, BulkResult
 from innet.kv.pool.inventory import BlockFilter
@@ -37,24 +32,22 @@ from innet.kv.pool.network import BlockNetwork
 from innet.kv.pool.object_storage import ObjectStorage, is_url
 from innet.kv.pool.peers import await_members
 from innet.kv.pool.statistics import PoolStatistics
-from innet.kv.pool_options import RUN_EVENTS, MemberOptions, PoolOptions
+from innet.kv.pool_options import RUN_EVENTS, MemberOptions, PoolOptions, StoreBytes
 from innet.kv.replaceable_network import ReplaceableNetwork
 from innet.kv.tenant import Tenant
-from innet.node.messages import MAX_TENANT_NAME, PoolReport
+from innet.kv.worker_network import UNATTACHED, open_unattached_network, open_worker_network
 from innet.node.runtime import network_threads
-from innet.topology.routes import Routes
 from innet.worker import Worker, current_worker
-from innet.worker.collector import AskedObjects, LoopCollector
+from innet.worker.process_end import before_close, no_more_before_close
 
 if TYPE_CHECKING:
     from innet.kv.events.source import BlockEvents
     from innet.worker.controller_connection import WorkerPools
 
-OpenNetwork = Callable[[int], AbstractAsyncContextManager[BlockNetwork]]
-"""Joins a pool, offering that many bytes, in the event loop in which it is called."""
+OpenNetwork = Callable[[int, int], AbstractAsyncContextManager[BlockNetwork]]
+"""Joins a pool, offering that many bytes and counting that many replicas, in the event loop in
+which it is called."""
 
-DEFAULT_WEIGHT: Final = 1
-_PROCESS_BITS: Final = 64
 _CLOSE_TIMEOUT_S: Final = 10.0
 _STANDING_TIMEOUT_S: Final = 5.0
 """Wait for the first member of a standing pool: all members may be restarting."""
@@ -84,6 +77,7 @@ class PoolMember(LoopThread):
             :meth:`submit` run, and nowhere else.
         tenant: the component that stands for the tenant in names.
         node: of this process.
+        is_waiting: the standing pool is down; this process joins it later.
         events: of this process's blocks, if they are published.
         event_endpoints: addresses at which they are published.
     """
@@ -91,6 +85,7 @@ class PoolMember(LoopThread):
     blocks: BlockPool
     tenant: str
     node: str
+    is_waiting: bool
     events: BlockEvents | None = None
     event_endpoints: Endpoints | None = None
     _network: BlockNetwork | ReplaceableNetwork
@@ -121,7 +116,9 @@ class PoolMember(LoopThread):
         self._pools: Callable[[], WorkerPools] | None = None
         """The pools of this process's worker, if it has one."""
         self._options = options
-        self.tenant, self.node = tenant, node
+        self.tenant, self.node, self.is_waiting = tenant, node, node == UNATTACHED
+        self._replicas_there: Callable[[], int | None] = lambda: None
+        """Waits for the members of a standing pool; their number of replicas."""
         self._counters = self._counters_of(PoolStatistics())
         try:
             self.run(self._start())
@@ -145,40 +142,71 @@ class PoolMember(LoopThread):
                 standing pool of the tenant at the address.
             SecurityError: the tenant's secret or the token file cannot be used.
         """
-        checked = MemberOptions.of(options)
+        return cls._open(MemberOptions.of(options), waits=False)
+
+    @classmethod
+    def open_or_wait(cls, **options: Unpack[PoolOptions]) -> PoolMember:
+        """As :meth:`open`; while the standing pool is down, a member that joins it later.
+
+        Until then gets are misses, and puts stay in this process. It logs why it waits, and when it
+        has joined. A pool that is up and refuses this process is an error.
+
+        Args:
+            options: see :class:`innet.kv.pool_options.PoolOptions`.
+
+        Raises:
+            InnetError: see :meth:`open`.
+        """
+        return cls._open(MemberOptions.of(options), waits=True)
+
+    @classmethod
+    def _open(cls, options: MemberOptions, waits: bool) -> PoolMember:
         with ExitStack() as on_left:
-            if checked.address is not None:
-                network = network_at(checked.address, checked.token_file)
-                attachment = network_use.enter(network)
-                on_left.callback(network_use.leave)
-            member = cls._joined(checked, on_left)
-            if checked.address is not None:
-                attachment.watch(member)
-                member._on_left.callback(attachment.unwatch, member)
+            if options.address is None:
+                worker = current_worker()
+                tenant = _tenant_of(options) or tenant_of_job(worker, options.tenant)
+                return cls._joined(worker, tenant, options, on_left)
+            standing = _tenant_of(options)
+            assert standing is not None
+            network = network_at(options.address, options.token_file)
+            if not waits:
+                require_network(network, options.address, options.token_file)
+            attachment = network_use.enter(network, waits)
+            on_left.callback(network_use.leave)
+            replicas_there = partial(_replicas_there, standing, options.address)
+            has_joined = attachment.is_attached
+            try:
+                if has_joined:
+                    replicas_there()
+            except PoolIsDown as error:
+                if not waits:
+                    raise
+                _log.warning("%s. This process joins the pool when it has one", error)
+                has_joined = False
+            if has_joined:
+                member = cls._joined(current_worker(), standing, options, on_left)
+            else:
+                member = cls._waiting(standing, options, on_left)
+            member._replicas_there = replicas_there
+            attachment.watch(member, has_joined=has_joined)
+            member._on_left.callback(attachment.unwatch, member)
             return member
 
     @classmethod
-    def _joined(cls, options: MemberOptions, on_left: ExitStack) -> PoolMember:
+    def _joined(
+        cls, worker: Worker, tenant: Tenant, options: MemberOptions, on_left: ExitStack
+    ) -> PoolMember:
         """Join over the node of this process's worker; ``on_left`` is closed after leaving."""
-        worker = current_worker()
-        if options.secret is None:
-            tenant = tenant_of_job(worker, options.tenant)
-        elif isinstance(options.secret, bytes):
-            tenant = Tenant(options.tenant, options.secret)
-        else:
-            tenant = Tenant.from_file(options.tenant, options.secret)
-        if options.address is not None:
-            _await_members(worker, tenant, options.address)
         worker.pools.require_new(tenant.component)  # before its disks are opened twice
         options = options.with_replicas(worker.pools.replicas(tenant.component))
         with network_threads(worker.config.processors):  # engines bind the threads that call this
             member = cls(
-                lambda capacity: open_worker_network(
+                lambda capacity, replicas: open_worker_network(
                     current_worker(),
                     tenant,
                     capacity_bytes=capacity,
                     weight=options.weight,
-                    replicas=options.settings.replicas,
+                    replicas=replicas,
                 ),
                 options,
                 tenant=tenant.component,
@@ -186,10 +214,34 @@ class PoolMember(LoopThread):
             )
         member._pools = lambda: current_worker().pools
         worker.pools.count(member.tenant, member.counters)
-        worker.before_close(member.close)
-        on_left.callback(worker.no_more_before_close, member.close)
-        member._on_left = on_left.pop_all()
+        member._close_with_process(on_left)
         return member
+
+    @classmethod
+    def _waiting(cls, tenant: Tenant, options: MemberOptions, on_left: ExitStack) -> PoolMember:
+        """Open the member of a pool that is down, over a node without a network."""
+
+        def open_network(capacity: int, replicas: int) -> AbstractAsyncContextManager[BlockNetwork]:
+            if not has_opened.is_set():
+                has_opened.set()
+                return open_unattached_network(tenant)
+            return open_worker_network(
+                current_worker(),
+                tenant,
+                capacity_bytes=capacity,
+                weight=options.weight,
+                replicas=replicas,
+            )
+
+        has_opened = threading.Event()
+        member = cls(open_network, options, tenant=tenant.component, node=UNATTACHED)
+        member._close_with_process(on_left)
+        return member
+
+    def _close_with_process(self, on_left: ExitStack) -> None:
+        before_close(self.close)
+        on_left.callback(no_more_before_close, self.close)
+        self._on_left = on_left.pop_all()
 
     def counters(self) -> dict[str, Any]:
         """The pool's counters for metrics; the last known ones while its thread is busy."""
@@ -319,7 +371,8 @@ class PoolMember(LoopThread):
 
                 self.events = BlockEvents(self.node, options.model_name)
                 self._stack.push_async_callback(self._publication.aclose)
-                await self._publish(self.events)
+                if not self.is_waiting or options.events != RUN_EVENTS:
+                    await self._publish(self.events)
                 self._stack.callback(self.events.clear)
                 self.blocks.watch(self.events.on_tier)
         except BaseException:
@@ -330,7 +383,8 @@ class PoolMember(LoopThread):
         """The pool over the node of this process's worker."""
         sizes = self._options.store_bytes("offered")
         # The object storage has the blocks of the disk as well.
-        return self._open_network(sizes.memory + max(sizes.disk, sizes.objects))
+        capacity = sizes.memory + max(sizes.disk, sizes.objects)
+        return self._open_network(capacity, self._options.settings.replicas)
 
     async def _publish(self, events: BlockEvents) -> None:
         from innet.kv.events.publisher import publishing
@@ -361,6 +415,8 @@ class PoolMember(LoopThread):
     async def _rejoin(self) -> None:
         """Go on over the node of another worker."""
         assert isinstance(self._network, ReplaceableNetwork)
+        replicas = await asyncio.to_thread(self._replicas_there)
+        self._options = self._options.with_replicas(replicas)
         before, self._membership = self._membership, AsyncExitStack()
         try:
             network = await self._membership.enter_async_context(self._opened_network())
@@ -368,11 +424,13 @@ class PoolMember(LoopThread):
             self._membership = before
             raise
         self._network.replace(network)
-        self.node = network.node
-        self.blocks.serve_again()
-        if self.events is not None and self._options.events == RUN_EVENTS:
-            await self._publication.aclose()  # it may have had the path of the next one
-            await self._publish(self.events)
+        self.node, self.is_waiting = network.node, False
+        self.blocks.serve_again(self._options.settings.replicas)
+        if self.events is not None:
+            self.events.member = self.node
+            if self._options.events == RUN_EVENTS:
+                await self._publication.aclose()  # it may have had the path of the next one
+                await self._publish(self.events)
         await before.aclose()
 
     async def _open_stores(self, opened: AsyncExitStack) -> tuple[TieredStore, TieredStore]:
@@ -389,6 +447,12 @@ class PoolMember(LoopThread):
     async def _store(self, purpose: Literal["local", "offered", "shared"]) -> TieredStore:
         options = self._options
         sizes = options.store_bytes(purpose)
+        if self.is_waiting and sizes.disk:
+            _log.warning(
+                "the folder of this process's disk is named after its node, which it has not yet: "
+                "it keeps blocks in memory alone. Start it again when the pool is up"
+            )
+            sizes = StoreBytes(sizes.memory, 0, 0)
         memory = MemoryTier(sizes.memory, options.policy)
         if not sizes.disk:
             return TieredStore(memory)
@@ -413,16 +477,35 @@ class PoolMember(LoopThread):
         return Path(folder, *parts)
 
 
-def _await_members(worker: Worker, tenant: Tenant, address: str) -> None:
-    """Let the members of a standing pool join first: they say how many replicas it has."""
+def _tenant_of(options: MemberOptions) -> Tenant | None:
+    """The tenant; ``None``: the job's own."""
+    if options.secret is None:
+        return None
+    if isinstance(options.secret, bytes):
+        return Tenant(options.tenant, options.secret)
+    return Tenant.from_file(options.tenant, options.secret)
+
+
+def _replicas_there(tenant: Tenant, address: str) -> int | None:
+    """The number of replicas of a standing pool, once its first member has joined.
+
+    Raises:
+        PoolIsDown: no pool has a member.
+        KVError: others have, and this one has none.
+        ControlError: the controller does not answer.
+    """
+    pools = current_worker().pools
     end_s = time.monotonic() + _STANDING_TIMEOUT_S
-    while not worker.pools.members(tenant.component):
+    while not pools.members(tenant.component):
         if time.monotonic() >= end_s:
+            if not pools.has_any():
+                raise PoolIsDown(f"the network {address} is up, and no pool there has a member yet")
             raise KVError(
                 f"the pool at {address} has no tenant {tenant.name} with this secret. Give the "
                 "same file to its tenant in the file of `innet kv serve`"
             )
         time.sleep(_PAUSE_S)
+    return pools.replicas(tenant.component)
 
 
 def _remove(folder: Path | str) -> None:
@@ -466,84 +549,3 @@ def event_socket(control_socket: Path, tenant: str) -> Path:
 def tenant_of_job(worker: Worker, name: str) -> Tenant:
     """The tenant of that name within the worker's job: its blocks cannot be used after the job."""
     return Tenant(name, worker.pool_secret)
-
-
-class LoopHost:
-    """A :class:`~innet.kv.node_network.BlockHost` of the running event loop."""
-
-    def __init__(self, node: _core.Node, asked_objects: AskedObjects) -> None:
-        """``asked_objects`` is the node's."""
-        self.node = node
-        self.collector = LoopCollector(node)
-        self.asked_objects = asked_objects
-
-
-@asynccontextmanager
-async def open_worker_network(
-    worker: Worker,
-    tenant: Tenant,
-    *,
-    capacity_bytes: int = 0,
-    weight: int = DEFAULT_WEIGHT,
-    replicas: int = 1,
-) -> AsyncIterator[NodeBlockNetwork]:
-    """Join the tenant's pool, and leave it at the end of the block.
-
-    Example::
-
-        tenant = Tenant.from_file("acme", Path("acme.secret"))
-        async with open_worker_network(current_worker(), tenant, capacity_bytes=1 << 30) as network:
-            await network.publish(key.name, contents)
-
-    Args:
-        worker: of this process.
-        tenant: whose blocks they are.
-        capacity_bytes: of memory that this process offers to the other members; 0: none.
-        weight: the pool's part of the switches' memory, beside other pools' and jobs' weights.
-        replicas: homes of each block, the same for all members.
-
-    Raises:
-        KVError: this process has a pool of that tenant already.
-        ControlError: the controller refuses, or does not answer.
-    """
-    part = PoolReport(
-        tenant=tenant.component,
-        key=tenant.public_key,
-        capacity_bytes=capacity_bytes,
-        weight=weight,
-        replicas=replicas,
-        name=tenant.name[:MAX_TENANT_NAME],
-    )
-
-    async def ask_members() -> Mapping[str, int]:
-        return await asyncio.to_thread(worker.pools.members, tenant.component)
-
-    @cache
-    def distance(member: str) -> int:
-        return routes().distance(worker.config.node, member)
-
-    routes = cache(lambda: Routes(worker.topology()))
-    host = LoopHost(worker.node, worker.asked_objects)
-    network = NodeBlockNetwork(
-        worker.config.node,
-        host,
-        tenant,
-        ask_members,
-        NetworkOptions(
-            weight=weight,
-            packet_bytes=worker.block_segment_bytes + PACKET_OVERHEAD_BYTES,
-            process=secrets.randbits(_PROCESS_BITS),
-            distance=distance,
-            neighbours=frozenset(face.peer for face in worker.config.faces),
-        ),
-    )
-    try:
-        await asyncio.to_thread(worker.pools.open, part)
-        try:
-            await network.start()
-            yield network
-        finally:
-            await network.stop()
-            await asyncio.to_thread(worker.pools.leave, tenant.component)
-    finally:
-        host.collector.close()

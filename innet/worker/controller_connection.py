@@ -152,6 +152,10 @@ class WorkerPools:
         pools = self._controller.ask("pools", patience_s=_PATIENCE_S)
         return next((pool["replicas"] for pool in pools if pool["tenant"] == tenant), None)
 
+    def has_any(self) -> bool:
+        """Whether any pool has a member."""
+        return bool(self._controller.ask("pools", patience_s=_PATIENCE_S))
+
     def count(self, tenant: str, read: ReadCounters) -> None:
         """Let :meth:`counters` read those of a pool, until this process leaves it."""
         with self._lock:

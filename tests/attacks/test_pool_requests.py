@@ -16,8 +16,8 @@ from innet.kv.node_network import NetworkOptions, NodeBlockNetwork
 from innet.kv.pool import BlockPool, MemoryTier, PoolSettings, TieredStore
 from innet.kv.pool.network import Contents
 from innet.kv.pool.requests import Action, Drop, Keep, Note, Pin, Unpin, name_of_action
-from innet.kv.pool_member import LoopHost
 from innet.kv.tenant import Tenant
+from innet.kv.worker_network import LoopHost
 from innet.observe.packets.layers import interest
 from innet.observe.packets.outline import Outline
 from innet.topology import load_topology

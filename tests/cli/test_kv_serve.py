@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -54,15 +55,29 @@ class Engine:
 
 
 @contextmanager
-def engine(folder: Path, **options: object) -> Iterator[Engine]:
-    """An engine without ``innet run``."""
+def engine(folder: Path, *, waits: bool = False, **options: object) -> Iterator[Engine]:
+    """An engine without ``innet run``; it may start before its pool."""
     options = {"address": "prod", "tenant": "acme", "secret": f"{folder}/acme.secret"} | options
-    command = [sys.executable, str(ENGINE), json.dumps(options)]
+    command = [sys.executable, str(ENGINE), json.dumps(options), *(["waits"] if waits else [])]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
-        yield Engine(process)
+        try:
+            yield Engine(process)
+        except BaseException:
+            process.kill()
+            print(process.communicate()[1])
+            raise
         output, errors = process.communicate(timeout=TIMEOUT_S)
         assert (output, process.returncode) == ("", 0), errors
+
+
+def until_said(engine: Engine, text: str) -> None:
+    """Wait for a line of an engine's log."""
+    assert engine.process.stderr is not None
+    for line in engine.process.stderr:
+        if text in line:
+            return
+    raise AssertionError(f"it has ended without saying {text!r}")
 
 
 @pytest.fixture(scope="module")
@@ -161,6 +176,37 @@ if "innet.kv.service.member" in sys.orig_argv:
 """
 
 
+def test_engines_start_before_their_pool_and_join_it_when_it_is_up(
+    registry: Path, folder: Path
+) -> None:
+    text = re.sub(r"  (folder|objects-url): .*\n", "", FILE).format(folder=folder)
+    text = text.replace(", disk: 64MiB, objects: 64MiB", "").replace("engines: 1", "engines: 2")
+    (folder / "late.yaml").write_text(text.replace("acme:", "acme: ").replace("prod", "late"))
+    serve = ("kv", "serve", str(folder / "late.yaml"))
+    early = partial(engine, folder, waits=True, address="late")
+    with contextlib.ExitStack() as stack:
+        one, other = (stack.enter_context(early()) for _ in range(2))
+        stranger = stack.enter_context(early(secret=f"{folder}/other.secret"))
+        for each in (one, other, stranger):
+            assert (each.node, each.ask("put", 60), each.ask("get", 61)) == (
+                "unattached", "put 0", "none",
+            )  # fmt: skip
+        assert one.ask("get", 60) == "found"
+        until_said(one, "network late is not up")
+        for number in (70, 80):  # the launcher is also started a second time
+            launcher = stack.enter_context(started(*serve))
+            read_until(launcher, "innet down late")
+            until_said(one, "this process has joined network late")
+            until_said(other, "this process has joined network late")
+            until_said(stranger, "no tenant acme with this secret")
+            assert one.ask("put", number) == "put 1"
+            assert other.ask("get", number) == "found"
+            assert stranger.ask("get", number) == "none"
+            launcher.kill()
+            launcher.wait(TIMEOUT_S)
+        assert innet("down", "late").returncode == 0
+
+
 def test_a_member_that_crashes_again_and_again_ends_the_start_with_its_words(
     registry: Path, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -178,10 +224,11 @@ def test_blocks_are_found_again_after_a_restart(pool: Path) -> None:
     with engine(pool) as one, engine(pool) as other:
         assert {one.node, other.node} == {"h0.1", "h1.1"}, "each has a worker of its own"
         assert {each.ask("get", n) for each in (one, other) for n in BLOCKS} == {"found"}
+        options = json.dumps({"address": "prod", "secret": f"{pool}/other.secret"})
         for host, room in ((None, "2 engines in all"), ("h0", "1 engine on h0")):
             wish = {} if host is None else {"INNET_HOST": host}
             full = subprocess.run(
-                [sys.executable, str(ENGINE), json.dumps({"address": "prod", "secret": "x" * 32})],
+                [sys.executable, str(ENGINE), options],
                 capture_output=True, text=True, timeout=TIMEOUT_S, check=False,
                 env=os.environ | wish,
             )  # fmt: skip

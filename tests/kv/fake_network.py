@@ -114,7 +114,7 @@ class FakeFabric:
     def member(self, node: str, options: MemberOptions) -> PoolMember:
         """A member with a thread of its own."""
 
-        def join(_capacity_bytes: int) -> nullcontext[FakeNetwork]:
+        def join(_capacity_bytes: int, _replicas: int) -> nullcontext[FakeNetwork]:
             self.joined.append(node)
             return nullcontext(self.network(node))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,9 +11,9 @@ import pytest
 from innet.cluster.emulation.runs import create_run, machine_run_id, remove_run
 from innet.cluster.machines.launcher_identity import LauncherIdentity
 from innet.cluster.machines.token_file import TokenFile
-from innet.errors import HostTaken, InnetError, KVError
+from innet.errors import EmulationError, HostTaken, InnetError, KVError
 from innet.kv import address
-from innet.kv.address import network_at, network_use
+from innet.kv.address import network_at, network_use, require_network
 from innet.kv.pool_options import MemberOptions, PoolOptions
 
 
@@ -38,9 +39,9 @@ def test_a_machine_that_has_not_joined_is_refused_with_the_command_to_join(
     TokenFile.load(token_file).model_copy(update={"network": "lab"}).save(other)
     joining = rf"innet node join 10.0.0.9:1 --token-file {other}"
     with pytest.raises(KVError, match=rf"no node of network lab .*networks here: prod.*{joining}"):
-        network_at("10.0.0.9:1", other)
+        require_network(network_at("10.0.0.9:1", other), "10.0.0.9:1", other)
     with pytest.raises(KVError, match=r"innet kv serve FILE --name lab"):
-        network_at("lab")
+        require_network(network_at("lab"), "lab")
     with pytest.raises(KVError, match="give token_file="):
         network_at("10.0.0.1:4711")
     with pytest.raises(InnetError, match="cannot read the token file"):
@@ -163,3 +164,86 @@ def test_a_member_that_is_closed_while_the_network_comes_back_is_not_waited_for(
     attachment.watch(Closing())
     attachment._on_lost()
     assert calls == ["back", "the worker of before ends"]
+
+
+@pytest.fixture
+def waiting(monkeypatch: pytest.MonkeyPatch) -> list[Exception]:
+    """What attaching raises, in turn, before it succeeds."""
+    failures: list[Exception] = []
+
+    def attach(*_: object, **_options: object) -> None:
+        if failures:
+            raise failures.pop(0)
+
+    monkeypatch.setattr(address, "_PAUSE_S", 0.0)
+    monkeypatch.setattr(address, "attach", attach)
+    monkeypatch.setattr(address, "detach", lambda: None)
+    monkeypatch.setattr(address, "_in_background", lambda work: work())
+    return failures
+
+
+class Joining:
+    """A member that joins at the second attempt."""
+
+    def __init__(self) -> None:
+        self.attempts = 0
+
+    def on_network_lost(self) -> None:
+        raise AssertionError("it was not joined")
+
+    def on_network_back(self) -> None:
+        self.attempts += 1
+        if self.attempts == 1:
+            raise KVError("the pool has no tenant acme with this secret")
+
+
+def test_a_process_attaches_when_the_network_is_up_and_logs_each_reason_once(
+    waiting: list[Exception], caplog: pytest.LogCaptureFixture
+) -> None:
+    waiting += [EmulationError("there is no run prod"), *[EmulationError("no launcher")] * 5]
+    attachment = address.LastingAttachment("prod", waits=True)
+    assert attachment.is_attached
+    member = Joining()
+    attachment.watch(member, has_joined=False)
+    assert member.attempts == 2
+    said = [re.sub(r"for [\d.]+ .?s:", "for a while:", r.getMessage()) for r in caplog.records]
+    assert said == [
+        "network prod is not up: there is no run prod. This process starts without its pool, in "
+        "which it finds no blocks, and joins it when it is up",
+        "cannot join network prod yet, tried for a while: no launcher",
+        "this process has joined network prod",
+        "cannot join a pool of prod yet, tried for a while: the pool has no tenant acme with this "
+        "secret",
+        "this process has joined network prod",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("error", "waits"),
+    [
+        (EmulationError("there is no run prod"), False),
+        (HostTaken("all workers of prod are taken"), True),
+    ],
+)
+def test_what_waiting_does_not_mend_is_an_error(
+    waiting: list[Exception], error: Exception, waits: bool
+) -> None:
+    waiting.append(error)
+    with pytest.raises(type(error)):
+        address.LastingAttachment("prod", waits=waits)
+
+
+def test_a_reason_that_stays_is_logged_ever_more_rarely(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    now_s = 0.0
+    monkeypatch.setattr("innet.kv.address.time.monotonic", lambda: now_s)
+    reminder = address.Reminder("cannot join")
+    logged = []
+    for now_s in range(0, 24 * 3600, 10):
+        before = len(caplog.records)
+        reminder.failed(KVError("no tenant"))
+        if len(caplog.records) > before:
+            logged.append(now_s)
+    assert logged[:5] == [0, 60, 180, 420, 900]
+    assert logged[-1] - logged[-2] == 3600

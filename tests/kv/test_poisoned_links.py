@@ -14,8 +14,8 @@ from innet.kv.names import BlockFamily, BlockKey
 from innet.kv.node_network import NetworkOptions, NodeBlockNetwork
 from innet.kv.pool import BlockPool, Cause, MemoryTier, PoolSettings, TieredStore
 from innet.kv.pool.network import Contents
-from innet.kv.pool_member import LoopHost
 from innet.kv.tenant import Tenant
+from innet.kv.worker_network import LoopHost
 from innet.topology import load_topology
 from innet.worker.collector import AskedObjects
 from tests.collectives.cluster import Cluster, Tamper

@@ -13,8 +13,8 @@ from innet._native import _core
 from innet.kv.names import BlockFamily, BlockKey
 from innet.kv.node_network import NetworkOptions, NodeBlockNetwork
 from innet.kv.pool import BlockPool, MemoryTier, TieredStore
-from innet.kv.pool_member import LoopHost
 from innet.kv.tenant import Tenant
+from innet.kv.worker_network import LoopHost
 from innet.security import deal_keys
 from innet.worker.collector import AskedObjects, LoopCollector
 

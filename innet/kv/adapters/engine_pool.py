@@ -91,9 +91,10 @@ class Member(Protocol):
 
 
 def _opened(options: PoolOptions, members: int = 0) -> Member:
-    member = PoolMember.open(**options)
+    member = PoolMember.open_or_wait(**options)
     try:
-        member.submit(member.members(members)).result()
+        if not member.is_waiting:
+            member.submit(member.members(members)).result()
     except BaseException:  # no part has entered that could leave
         member.close()
         raise

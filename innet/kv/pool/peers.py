@@ -126,6 +126,9 @@ class Members:
     """The members that a block's homes are chosen from; a failing one is left out for a while.
 
     A member that joins, leaves or is left out moves only the blocks that it is home to.
+
+    Attributes:
+        replicas: homes of a block, if there are as many members.
     """
 
     def __init__(self, network: BlockNetwork, replicas: int, leave_out_s: float) -> None:
@@ -136,12 +139,17 @@ class Members:
             leave_out_s: how long a member is left out at most.
         """
         self._network = network
-        self._replicas = replicas
+        self.replicas = replicas
         self._leave_out_s = leave_out_s
         self._failing: dict[str, CircuitBreaker] = {}
         self._known: Mapping[str, int] = {}
         self._weights: dict[str, int] = {}
         self._placement: Placement | None = None
+
+    def count_replicas(self, replicas: int) -> None:
+        """Look for blocks at so many homes from now on."""
+        if replicas != self.replicas:
+            self.replicas, self._known, self._weights, self._placement = replicas, {}, {}, None
 
     def homes(self, block_hash: bytes) -> tuple[str, ...]:
         """The homes of a block, in the order in which they are asked; there may be none."""
@@ -167,11 +175,11 @@ class Members:
 
     def own_depth(self, depth: int) -> int:
         """A block's depth as one home counts it, which keeps every n-th block of a prompt."""
-        return depth * self._replicas // max(self._replicas, len(self._network.members()))
+        return depth * self.replicas // max(self.replicas, len(self._network.members()))
 
     def prompt_depth(self, own_depth: int) -> int:
         """About the depth in its prompt of a block with that :meth:`own_depth`."""
-        return own_depth * max(1, len(self._network.members()) // self._replicas)
+        return own_depth * max(1, len(self._network.members()) // self.replicas)
 
     def record_result(self, member: str, failure: Cause | None, began_s: float) -> None:
         """Record how a request to ``member`` ended that was sent at ``began_s``.
@@ -203,7 +211,7 @@ class Members:
         self._known = known
         if weights != self._weights:
             self._weights = weights
-            self._placement = placement_among(weights, self._replicas)
+            self._placement = placement_among(weights, self.replicas)
 
 
 async def await_members(

@@ -116,13 +116,24 @@ class BlockPool:
         """Serve others from now on, with the blocks that the disk has from before."""
         if self._serving is None:
             self._serving = asyncio.ensure_future(self._home.serve())
-            if self._settings.replicas > 1 and self._node.store.tiers.capacity_bytes:
-                self._replicating = asyncio.ensure_future(self._replicator.run())
+            self._replicate()
             await self._node.store.start(f"{tenant_prefix(self._tenant)}/")
 
-    def serve_again(self) -> None:
-        """Serve this node's blocks over a network that has replaced the one before."""
+    def serve_again(self, replicas: int) -> None:
+        """Serve this node's blocks over a network that has replaced the one before.
+
+        Args:
+            replicas: homes of a block there.
+        """
+        self._node.members.count_replicas(replicas)
+        self._replicate()
         self._node.served.serve_again()
+
+    def _replicate(self) -> None:
+        """Keep as many copies of this node's blocks as there should be, from now on."""
+        replicates = self._node.members.replicas > 1 and self._node.store.tiers.capacity_bytes
+        if replicates and self._replicating is None:
+            self._replicating = asyncio.ensure_future(self._replicator.run())
 
     async def hand_over(self) -> int:
         """Copy this node's blocks to the members that are their homes after it has left.

@@ -145,7 +145,7 @@ class Replicator:
 
         ``leaves``: it makes all copies of its blocks.
         """
-        replicas = self._node.settings.replicas
+        replicas = self._node.members.replicas
         before, after = (placement_among(m, replicas) for m in (change.before, change.after))
         if before is None or after is None:
             return

@@ -25,7 +25,8 @@ from innet.kv.names import NO_MODEL_DIGEST, BlockFamily, BlockKey
 from innet.kv.pool import BlockPool, Cause, Place
 from innet.kv.pool.network import BlockNetwork, Contents
 from innet.kv.pool.peers import await_members
-from innet.kv.pool_member import open_worker_network, tenant_of_job
+from innet.kv.pool_member import tenant_of_job
+from innet.kv.worker_network import open_worker_network
 from innet.lab.compare.measurement import BlockPlaces
 from innet.lab.replay.plan import Design, ReplayPlan, home_weights, requests_of
 from innet.lab.replay.single_store import ReferenceRates

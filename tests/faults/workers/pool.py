@@ -11,7 +11,8 @@ import numpy as np
 from innet.kv.names import BlockFamily, BlockKey
 from innet.kv.node_network import NodeBlockNetwork
 from innet.kv.pool.network import Cause
-from innet.kv.pool_member import open_worker_network, tenant_of_job
+from innet.kv.pool_member import tenant_of_job
+from innet.kv.worker_network import open_worker_network
 from innet.worker import current_worker
 
 TIMEOUT_S = 1.0

@@ -1,6 +1,7 @@
 """An engine's process, which attaches to a standing pool: puts or gets, and prints what it has.
 
-Commands are lines of standard input: ``put N``, ``get N`` for the blocks of number N.
+Commands are lines of standard input: ``put N``, ``get N`` for the blocks of number N. With a second
+argument, it also starts while the pool is down.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from innet.kv.pool_member import PoolMember
 
 SIZE = 5000
 
-with PoolMember.open(**json.loads(sys.argv[1])) as member:
+opened = PoolMember.open_or_wait if sys.argv[2:] else PoolMember.open
+with opened(**json.loads(sys.argv[1])) as member:
     family = BlockFamily(member.tenant, "00ff", "raw", 0, 1)
     print("at", member.node, flush=True)
     for line in sys.stdin:

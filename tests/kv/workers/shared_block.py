@@ -15,8 +15,8 @@ from innet._native import _core
 from innet.kv.names import BlockFamily, BlockKey
 from innet.kv.node_network import NodeBlockNetwork
 from innet.kv.pool.network import Sealed
-from innet.kv.pool_member import open_worker_network
 from innet.kv.tenant import Tenant
+from innet.kv.worker_network import open_worker_network
 from innet.worker import current_worker
 
 TIMEOUT_S = 30.0
