@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import shutil
 import subprocess
 import sys
@@ -271,3 +272,28 @@ def test_a_member_has_one_store_where_homes_fetch_blocks_when_asked() -> None:
         assert pool.blocking.put(TOKENS, KV) == 4
         [(name, tier)] = pool.blocking.statistics().blocks.tiers.items()
     assert (name, tier.capacity_bytes, tier.blocks) == ("shared memory", 4 << 20, 2)
+
+
+def test_a_purge_drops_a_models_blocks_or_a_prompts_alone(
+    member: PoolMember, pool: innet.KVPool
+) -> None:
+    retrained = dataclasses.replace(MODEL, weights="tiny@2")
+    other = innet.KVPool(retrained, block_tokens=2, member=member)
+    prompt = [9, 8, 7, 6, 5]
+    for each in (pool, other):
+        each.blocking.put(TOKENS, KV)
+        each.blocking.put(prompt, KV)
+    held = {each.model_digest: each.blocks for each in pool.blocking.inventory().families()}
+    assert held == {pool.model.digest: 8, other.model.digest: 4}
+    assert pool.blocking.purge(older_than_s=60).blocks == 0
+    assert pool.blocking.purge(prompt).blocks == 4
+    assert (pool.blocking.exists(TOKENS), pool.blocking.exists(prompt)) == (4, 0)
+    assert asyncio.run(_purged(pool)) == 4
+    assert (pool.blocking.exists(TOKENS), other.blocking.exists(TOKENS)) == (0, 4)
+    with pytest.raises(KVError, match="no full block of 2 tokens"):
+        pool.blocking.purge([1])
+
+
+async def _purged(pool: innet.KVPool) -> int:
+    assert len((await pool.inventory()).families()) == 2
+    return (await pool.purge()).blocks

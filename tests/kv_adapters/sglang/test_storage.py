@@ -32,6 +32,7 @@ from innet.errors import KVError
 from innet.kv.adapters import sglang as storage
 from innet.kv.adapters.sglang import InnetHiCacheStorage
 from innet.kv.adapters.sglang_settings import REPLACING, UPDATER
+from innet.kv.labels import EVERYTHING
 from tests.kv_adapters.hosts import Hosts
 from tests.kv_adapters.running import run_on_two_hosts
 from tests.kv_adapters.sglang.host_cache import CONFIG, PAGE, HostCache, StateCache
@@ -186,8 +187,10 @@ def test_a_codec_quantises_pages_whose_names_tell_it(hosts: Hosts, codec: str) -
     for each in (found, other.mem_pool_host.get_data_page(PAGE)):
         assert not torch.equal(each, page(0))
         torch.testing.assert_close(each, page(0), rtol=1 / 14, atol=0.02)
-    size = hosts.hosts["home"].blocks.statistics().tiers["home memory"].used_bytes
-    assert size < 0.75 * page(0).nbytes + MANIFEST_BYTES
+    home = hosts.hosts["home"]
+    held = home.submit(home.blocks.administration.inventory(EVERYTHING)).result()
+    [kept] = [each for each in held.nodes["home"] if each.layout.startswith("sglang-page")]
+    assert kept.size_bytes < 0.75 * page(0).nbytes + MANIFEST_BYTES
 
 
 def test_pages_of_another_type_are_others(
