@@ -12,6 +12,7 @@ import torch
 from torch.distributed import ReduceOp, distributed_c10d
 
 from innet.errors import CollectiveError
+from innet.torch_backend.dispatch import through_modes
 from innet.torch_backend.launcher import Fail
 from innet.torch_backend.work import CollectiveWork, ProfilerEvent, not_compiled, profiler_enabled
 
@@ -132,13 +133,16 @@ def operation(
         def begin(self: Any, *args: Any, **kwargs: Any) -> CollectiveWork:
             if short_form is not None and short_form.is_called(args, kwargs):
                 args, kwargs = tuple(short_form.long_form(*args, **kwargs)), {}
+            call = functools.partial(method, self, *args, **kwargs)
+            if torch._C._len_torch_dispatch_stack():
+                call = functools.partial(through_modes, method.__name__, call, args, kwargs)
             if profiler_enabled():
                 return _profiled(
-                    lambda: method(self, *args, **kwargs),
+                    call,
                     title,
                     [] if inputs is None else _tensors((*args, *kwargs.values())[inputs]),
                 )
-            return method(self, *args, **kwargs)
+            return call()
 
         return start
 
