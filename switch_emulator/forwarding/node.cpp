@@ -112,7 +112,7 @@ void Node::on_peer_gone(FaceId face, TimePoint now) {
 }
 
 void Node::add_route(const wire::Name& prefix, FaceId face, std::uint32_t cost) {
-    state_->fib.add(prefix, face, cost);
+    state_->add_route(prefix, face, cost);
 }
 
 void Node::remove_route(const wire::Name& prefix, FaceId face) { state_->fib.remove(prefix, face); }

@@ -154,6 +154,9 @@ struct Node::State final : strategies::StrategyActions {
     void on_interest_not_produced_here(const IncomingInterest& interest, tables::PitEntry& entry);
     void on_reduction_refused(const IncomingInterest& interest, tables::PitEntry& entry);
     void on_hop_limit_exceeded(const IncomingInterest& interest, tables::PitEntry& entry);
+    bool has_hops_for(const wire::InterestView& interest, FaceId face) const;
+    /// Whether its hop limit alone keeps an Interest from a next hop.
+    bool lacks_hops(const IncomingInterest& interest, const tables::PitEntry& entry);
     void on_no_route(const IncomingInterest& interest, tables::PitEntry& entry);
     void on_interest_unanswerable(const IncomingInterest& interest, tables::PitEntry& entry,
                                   wire::NackReason reason);
@@ -162,8 +165,7 @@ struct Node::State final : strategies::StrategyActions {
                                          const Upstream& upstream);
     strategies::Outcome forward_by(strategies::Strategy& strategy, tables::PitEntry& entry,
                                    const tables::NamePrefixes& towards, const Upstream& upstream);
-    /// What is kept of an entry's Interest; with a new nonce if it was sent before. Empty when it
-    /// may go no further.
+    /// What is kept of an entry's Interest; with a new nonce if it was sent before.
     PacketRef kept_interest(const tables::PitEntry& entry);
     /// Of the name that leads towards the Interest's Data.
     wire::NameView towards(const wire::InterestView& interest) const;
@@ -177,6 +179,10 @@ struct Node::State final : strategies::StrategyActions {
                                strategies::Nonce nonce) override;
     bool forward_elsewhere(tables::PitEntry& entry, TimePoint now);
     bool is_own_hint(wire::NameView hint) const;
+    void add_route(const wire::Name& prefix, FaceId face, std::uint32_t cost);
+    /// Pending Interests whose strategy uses all next hops go to the new one as well.
+    void on_new_next_hop(const wire::Name& prefix, FaceId face);
+    void forward_to_new_next_hop(tables::PitEntry& entry, const wire::Name& prefix, FaceId face);
 
     tables::OutRecord& send_upstream(tables::PitEntry& entry, const Upstream& upstream, FaceId face,
                                      strategies::Nonce nonce);

@@ -1,5 +1,7 @@
 // An Interest that nothing here can answer at once: the reducer, or a face that leads further.
 
+#include <algorithm>
+
 #include "switch_emulator/forwarding/interest_rewriting.hpp"
 #include "switch_emulator/forwarding/node_state.hpp"
 #include "transport/debug_log.hpp"
@@ -27,21 +29,34 @@ void Node::State::on_interest_not_produced_here(const IncomingInterest& interest
         if (admission == reduction::Admission::kNoSlot)
             return on_reduction_refused(interest, entry);
     }
-    if (is_network(interest.face) && interest.view.hop_limit() == 1) {
-        if (hint_is_own) return on_no_route(interest, entry);
-        return on_hop_limit_exceeded(interest, entry);
-    }
     const Upstream upstream{interest.packet, interest.view, interest.face, interest.now};
     const auto outcome = decide_by_name
                              ? forward_upstream(entry, interest.name, upstream)
                              : forward_upstream(entry, tables::NamePrefixes(hint), upstream);
-    if (outcome == strategies::Outcome::kNoNextHop) on_no_route(interest, entry);
+    if (outcome != strategies::Outcome::kNoNextHop) return;
+    if (!hint_is_own && lacks_hops(interest, entry)) return on_hop_limit_exceeded(interest, entry);
+    on_no_route(interest, entry);
 }
 
 void Node::State::on_reduction_refused(const IncomingInterest& interest, tables::PitEntry& entry) {
     INNET_LOG(kForwarding, "refuses it: no reduction slot is free");
     entry.fallback_tried = true;  // no rule of any kind helps while there is no slot
     on_interest_unanswerable(interest, entry, wire::NackReason::kNoSlot);
+}
+
+// NDN Packet Format v0.3: a node decrements the HopLimit, and an Interest whose limit is then 0
+// goes to local programs alone.
+bool Node::State::has_hops_for(const wire::InterestView& interest, FaceId face) const {
+    return interest.hop_limit() != 1 || faces.is_local(face);
+}
+
+bool Node::State::lacks_hops(const IncomingInterest& interest, const tables::PitEntry& entry) {
+    if (interest.view.hop_limit() != 1) return false;
+    const tables::FibEntry* route = route_towards(tables::NamePrefixes(towards(interest.view)));
+    return route != nullptr &&
+           std::ranges::any_of(route->next_hops, [&](const tables::NextHop& hop) {
+               return may_send(entry, interest.face, hop.face);
+           });
 }
 
 void Node::State::on_hop_limit_exceeded(const IncomingInterest& interest, tables::PitEntry& entry) {
@@ -91,7 +106,7 @@ bool Node::State::may_send(const tables::PitEntry& entry, FaceId except, FaceId 
 }
 
 bool Node::State::may_forward(const strategies::UpstreamRequest& request, FaceId face) const {
-    return may_send(request.entry, request.except, face) &&
+    return may_send(request.entry, request.except, face) && has_hops_for(request.view, face) &&
            !is_uninvited(request.entry.job, request.route, face);
 }
 
@@ -161,10 +176,48 @@ bool Node::State::forward_elsewhere(tables::PitEntry& entry, TimePoint now) {
 
 PacketRef Node::State::kept_interest(const tables::PitEntry& entry) {
     const auto view = wire::InterestView::parse(entry.interest.bytes());
-    if (!view || view->hop_limit() == 1) return {};
+    if (!view) return {};
     // A node that received the old nonce on the other path would detect a loop.
     return entry.last_sent ? with_nonce(entry.interest.bytes(), next_nonce(), pool)
                            : entry.interest;
+}
+
+void Node::State::add_route(const wire::Name& prefix, FaceId face, std::uint32_t cost) {
+    const bool is_new = !fib.contains(prefix, face);
+    fib.add(prefix, face, cost);
+    if (is_new && !strategy_table.empty()) on_new_next_hop(prefix, face);
+}
+
+void Node::State::on_new_next_hop(const wire::Name& prefix, FaceId face) {
+    std::vector<tables::PitEntry*> entries;
+    pit.collect_all(entries);
+    for (tables::PitEntry* entry : entries) {
+        const strategies::Strategy* strategy = notified_strategy(*entry);
+        if (strategy == nullptr || !strategy->forwards_to_new_next_hops()) continue;
+        if (entry->last_sent) forward_to_new_next_hop(*entry, prefix, face);
+    }
+}
+
+void Node::State::forward_to_new_next_hop(tables::PitEntry& entry, const wire::Name& prefix,
+                                          FaceId face) {
+    const PacketRef packet = kept_interest(entry);
+    const auto view = wire::InterestView::parse(packet.bytes());
+    if (!view) return;
+    const tables::FibEntry* route = fib.longest_prefix_entry(tables::NamePrefixes(towards(*view)));
+    if (route == nullptr || !(route->prefix == prefix)) return;
+    for (const tables::InRecord& record : entry.in_records()) {
+        const strategies::UpstreamRequest request{.entry = entry,
+                                                  .route = *route,
+                                                  .packet = packet,
+                                                  .view = *view,
+                                                  .except = record.face,
+                                                  .repeated = true,
+                                                  .now = last_seen_now};
+        if (!may_forward(request, face)) continue;
+        INNET_LOG(kForwarding, "forwards it to a new next hop");
+        forward(request, face, strategies::Nonce::kSame);
+        return;
+    }
 }
 
 wire::NameView Node::State::towards(const wire::InterestView& interest) const {

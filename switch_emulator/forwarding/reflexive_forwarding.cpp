@@ -66,6 +66,7 @@ strategies::Outcome Node::State::forward_reflexive(tables::PitEntry& entry,
                                                    const Upstream& upstream) {
     const tables::ReflexiveRoute* route = find_reflexive_route(name);
     const bool may_forward = route != nullptr && faces.is_open(route->face) &&
+                             has_hops_for(upstream.view, route->face) &&
                              (!is_network(upstream.except) ||
                               route->trigger->find_out_record(upstream.except) != nullptr);
     if (!may_forward) {

@@ -79,6 +79,7 @@ void Node::State::forward_as_decided(const strategies::OpenQuestion& question,
     std::size_t forwarded = 0;
     for (const FaceId face : chosen) {
         if (!view || !may_send(entry, entry.first_requester(), face)) continue;
+        if (!has_hops_for(*view, face)) continue;
         // Another face, in the place of one that has been closed since.
         if (faces.number(face) >= question.faces_so_far) continue;
         send_upstream(entry, {packet, *view, entry.first_requester(), now}, face,

@@ -21,6 +21,7 @@ class FirstAnswer final : public Strategy {
 
     Outcome after_receive_interest(const UpstreamRequest& request,
                                    StrategyActions& actions) override;
+    bool forwards_to_new_next_hops() const override { return copies_ == kEveryone; }
 
   private:
     std::size_t copies_;

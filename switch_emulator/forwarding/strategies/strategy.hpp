@@ -76,6 +76,9 @@ class Strategy {
     virtual void on_entry_ended(tables::PitEntry& /*entry*/) {}
     virtual void on_face_closed(FaceId /*face*/) {}
 
+    /// Whether a pending Interest goes to a next hop that its route gets meanwhile.
+    virtual bool forwards_to_new_next_hops() const { return false; }
+
     /// The cheapest eligible next hop; null when there is none.
     static const tables::NextHop* cheapest(const UpstreamRequest& request,
                                            const StrategyActions& actions);

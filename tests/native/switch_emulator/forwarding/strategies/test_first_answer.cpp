@@ -86,3 +86,31 @@ TEST_CASE("a node asked for both copies tells the second, which waits for the fi
     test.receive(1, test.data("/a/x"));
     CHECK(test.sent(4).size() == 1);
 }
+
+TEST_CASE("multicast sends pending Interests to a next hop that their route gets later") {
+    for (const bool is_multicast : {true, false}) {
+        ThreeWays test(is_multicast ? "multicast" : "clone");
+        test.receive_interest(0, "/a/x", 7);
+        test.receive_interest(4, "/b/x", 8);
+        test.sent_everywhere();
+        test.node.add_route(name("/a"), 5, 0);
+        CHECK(test.sent(5).size() == (is_multicast ? 1 : 0));
+        test.node.add_route(name("/a"), 5, 1);  // only its cost changes
+        CHECK(test.sent(5).empty());
+        test.node.add_route(name("/a"), 0, 0);  // the requester
+        CHECK(test.sent(0).empty());
+        test.node.add_route(name("/a/x"), 6, 0);  // a more specific route has no other next hop
+        CHECK(test.sent(6).size() == (is_multicast ? 1 : 0));
+        test.node.add_route(name("/"), 7, 0);  // a less specific one is not used
+        CHECK(test.sent(7).empty());
+    }
+}
+
+TEST_CASE("the requester is a new next hop for what another requester waits for as well") {
+    ThreeWays test("multicast");
+    test.receive_interest(0, "/a/x", 7);
+    test.receive_interest(4, "/a/x", 8);
+    test.sent_everywhere();
+    test.node.add_route(name("/a"), 0, 0);
+    CHECK(test.sent(0).size() == 1);
+}
