@@ -12,6 +12,7 @@
 #include "innet/_native/bindings.hpp"
 #include "innet/_native/byte_arguments.hpp"
 #include "innet/_native/name_argument.hpp"
+#include "transport/wire/name_uri.hpp"
 
 namespace nb = nanobind;
 
@@ -20,7 +21,8 @@ namespace innet::bindings {
 wire::Name name_from_uri(std::string_view uri) {
     auto name = wire::Name::from_uri(uri);
     if (!name) {
-        throw nb::value_error(("not an NDN name: " + std::string(uri)).c_str());
+        const std::string why = wire::uri_error(uri);
+        throw nb::value_error(("not an NDN name: " + std::string(uri) + ": " + why).c_str());
     }
     return *name;
 }

@@ -85,9 +85,7 @@ def _ndn_name(uri: str) -> str:
     try:
         Name(uri)
     except ValueError as error:
-        raise typer.BadParameter(
-            f"{error}; a name begins with a slash, such as /alice/photo"
-        ) from None
+        raise typer.BadParameter(str(error)) from None
     return uri
 
 

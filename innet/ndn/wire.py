@@ -115,7 +115,7 @@ def encode_data(
     Args:
         signer: a SHA-256 digest by default, which detects damage and names no signer.
         freshness_s: how long caches may answer Interests for fresh Data with it, to the
-            millisecond.
+            millisecond. Nodes of innet do so only with Data of keys that they know.
         final_component: FinalBlockId, as a name of that one component.
 
     Raises:

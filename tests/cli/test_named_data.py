@@ -44,9 +44,17 @@ async def test_peek_writes_the_content_or_the_packet(forwarder):
 
 
 @pytest.mark.parametrize("command", ["fetch", "peek", "ping", "publish"])
-@pytest.mark.parametrize("name", ["alice", "/alice/%zz"])
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("alice", "such as /alice/photo"),
+        ("/alice/%zz", "two hexadecimal digits"),
+        ("/alice//photo", "a component is empty"),
+        ("/alice/a=b", "before the equals sign"),
+    ],
+)
 async def test_a_malformed_name_is_a_usage_error_and_sends_nothing(
-    forwarder, tmp_path, command, name
+    forwarder, tmp_path, command, name, why
 ):
     file = tmp_path / "photo"
     file.write_bytes(b"content")
@@ -54,7 +62,7 @@ async def test_a_malformed_name_is_a_usage_error_and_sends_nothing(
     assert result.exit_code == 2
     message = " ".join(result.stderr.replace("│", " ").split())
     assert f"not an NDN name: {name}" in message
-    assert "such as /alice/photo" in message
+    assert why in message
     assert not forwarder.interests
 
 

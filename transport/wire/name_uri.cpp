@@ -1,8 +1,11 @@
 // NDN URI scheme (NDN Packet Format v0.3, section 2.1; naming conventions rev 3).
 
+#include "transport/wire/name_uri.hpp"
+
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <utility>
 
 #include "transport/wire/name.hpp"
 
@@ -35,6 +38,9 @@ constexpr std::array<DigestConvention, 2> kDigestConventions = {{
     {"sha256digest=", kImplicitSha256Digest},
     {"params-sha256=", kParametersSha256Digest},
 }};
+
+constexpr std::size_t kDigestSize = 32;
+constexpr const char* kWrongDigest = "expected 64 hexadecimal digits of a SHA-256 digest";
 
 bool is_unreserved(std::uint8_t byte) {
     return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
@@ -132,29 +138,60 @@ std::optional<std::vector<std::uint8_t>> unescape(std::string_view text) {
     return bytes;
 }
 
-bool append_component(Name& name, std::string_view text) {
+/// Null when it was appended, or else what is wrong with it.
+const char* append_component(Name& name, std::string_view text) {
     for (const auto& [prefix, type] : kNumberConventions) {
         if (!text.starts_with(prefix)) continue;
         const auto number = parse_decimal(text.substr(prefix.size()));
-        if (number) name.append_number(type, *number);
-        return number.has_value();
+        if (!number) return "expected a decimal number below 2^64 after the equals sign";
+        name.append_number(type, *number);
+        return nullptr;
     }
     for (const auto& [prefix, type] : kDigestConventions) {
         if (!text.starts_with(prefix)) continue;
         const auto digest = parse_hex(text.substr(prefix.size()));
-        if (digest) name.append(type, *digest);
-        return digest.has_value();
+        if (!digest || digest->size() != kDigestSize) return kWrongDigest;
+        name.append(type, *digest);
+        return nullptr;
     }
     std::uint64_t type = kGenericComponent;
     if (const std::size_t equals = text.find('='); equals != std::string_view::npos) {
         const auto number = parse_decimal(text.substr(0, equals));
-        if (!number || *number == 0 || *number > 0xffff) return false;
+        if (!number || *number == 0 || *number > 0xffff) {
+            return "expected seg, off, v, t, seq, sha256digest, params-sha256 or a type from 1 to "
+                   "65535 before the equals sign; write %3D for one within a component";
+        }
         type = *number;
         text.remove_prefix(equals + 1);
     }
+    if (text.empty()) return "a component is empty; write ... for one without bytes";
     const auto value = unescape(text);
-    if (value) name.append(static_cast<std::uint32_t>(type), *value);
-    return value.has_value();
+    if (!value && text.front() == '.' && text.size() < 3) {
+        return "'.' and '..' are no components; write .... and ..... for one and two periods";
+    }
+    if (!value) return "a percent sign needs two hexadecimal digits after it; write %25 for one";
+    const bool is_digest = type == kImplicitSha256Digest || type == kParametersSha256Digest;
+    if (is_digest && value->size() != kDigestSize) return kWrongDigest;
+    name.append(static_cast<std::uint32_t>(type), *value);
+    return nullptr;
+}
+
+/// Null when all components were appended, or else what is wrong.
+const char* append_uri(Name& name, std::string_view uri) {
+    if (uri.starts_with("ndn:")) uri.remove_prefix(4);
+    if (uri.empty() || uri.front() != '/') {
+        return "a name begins with a slash, such as /alice/photo";
+    }
+    if (uri == "/") return nullptr;
+    while (!uri.empty()) {
+        uri.remove_prefix(1);
+        const std::size_t end = std::min(uri.find('/'), uri.size());
+        if (const char* wrong = append_component(name, uri.substr(0, end))) return wrong;
+        uri.remove_prefix(end);
+        if (uri == "/") break;
+    }
+    if (NameView::parse(name.view().value())) return nullptr;
+    return "it has two params-sha256 components, expected one at most";
 }
 
 }  // namespace
@@ -173,20 +210,16 @@ std::string NameView::to_uri() const {
     return uri;
 }
 
+// A slash at the end adds no component, as in ndn-cxx.
 std::optional<Name> Name::from_uri(std::string_view uri) {
-    if (uri.starts_with("ndn:")) uri.remove_prefix(4);
-    if (uri.empty() || uri.front() != '/') return std::nullopt;
     Name name;
-    if (uri == "/") return name;
     name.value_.reserve(uri.size() + kSpareBytes);
-    while (!uri.empty()) {
-        uri.remove_prefix(1);
-        const std::size_t end = std::min(uri.find('/'), uri.size());
-        if (!append_component(name, uri.substr(0, end))) return std::nullopt;
-        uri.remove_prefix(end);
-    }
-    if (!NameView::parse(name.value_)) return std::nullopt;
-    return name;
+    return append_uri(name, uri) == nullptr ? std::optional(std::move(name)) : std::nullopt;
+}
+
+const char* uri_error(std::string_view uri) {
+    Name name;
+    return append_uri(name, uri);
 }
 
 }  // namespace innet::wire

@@ -47,7 +47,11 @@ def publish(
     freshness_s: Annotated[
         float,
         options.time_option(
-            "--freshness", least_s=0, help="Freshness period of segments", default="10s"
+            "--freshness",
+            least_s=0,
+            help="Freshness period of segments, for caches of other forwarders: a node of innet "
+            "answers MustBeFresh only with Data of keys that it knows",
+            default="10s",
         ),
     ] = 10.0,
     key: options.SigningKey = None,

@@ -260,7 +260,7 @@ class ObjectFetch:
             raise
         if self._queue.arrived(segment, data.content):
             self._arrived_bytes += len(data.content)
-        if self._queue.total is None and data.final_segment is not None:
+        if self._manifests is None and data.final_segment is not None:
             self._queue.set_total(data.final_segment + 1)
         self._check_size()
         self._report()

@@ -248,7 +248,8 @@ async def publish(
         manifest: sign once for the whole object, in manifests that list what belongs to it (they
             are computed now); otherwise every segment is signed when it is requested.
         signer: the client's by default.
-        freshness_s: for how long caches may answer Interests for fresh Data.
+        freshness_s: for how long caches may answer Interests for fresh Data. Nodes of innet do so
+            only with Data of keys that they know, such as their jobs': it has no effect there.
 
     Raises:
         TransportError: the file cannot be read, or a packet would be too large.

@@ -123,11 +123,19 @@ class SegmentQueue:
         return self.arrived_count == self._total
 
     def set_total(self, total: int) -> None:
-        """Set the number of segments, which an accepted packet states.
+        """Set the number of segments, which an accepted packet states. It may grow: a FinalBlockId
+        before the last segment is advance warning.
 
         Raises:
-            MalformedPacket: more than any object has, or fewer than have arrived.
+            MalformedPacket: more than any object has, or fewer than have arrived or than another
+                segment stated.
         """
+        if self._total is not None and total < self._total:
+            raise MalformedPacket(
+                f"segments of one object state different FinalBlockIds, {self._total - 1} and "
+                f"{total - 1}: its producer changed it without a new version, or caches mix two "
+                "objects of this name; fetch another version"
+            )
         least = max([self._next_in_order, *(segment + 1 for segment in self._early)])
         if not least <= total <= _MAX_SEGMENTS:
             raise MalformedPacket(

@@ -52,6 +52,14 @@ class Validity:
         """Whether a certificate counts at ``time``."""
         return self.not_before <= time <= self.not_after
 
+    def describe(self, time: datetime) -> str | None:
+        """Why a certificate does not count at ``time``; ``None`` when it does."""
+        if time < self.not_before:
+            return f"is not valid before {self.not_before:%Y-%m-%d %H:%M:%S} UTC"
+        if time > self.not_after:
+            return f"has expired on {self.not_after:%Y-%m-%d %H:%M:%S} UTC"
+        return None
+
     def encode(self) -> bytes:
         """The ValidityPeriod element."""
         return tlv.encode(
@@ -226,11 +234,7 @@ class Certificate:
 
     def describe_period(self, time: datetime) -> str | None:
         """Why it does not count at ``time``; ``None`` when it does."""
-        if time < self.validity.not_before:
-            return f"is not valid before {self.validity.not_before:%Y-%m-%d %H:%M:%S} UTC"
-        if time > self.validity.not_after:
-            return f"has expired on {self.validity.not_after:%Y-%m-%d %H:%M:%S} UTC"
-        return None
+        return self.validity.describe(time)
 
 
 def text_of(wire: bytes) -> str:

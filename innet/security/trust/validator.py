@@ -6,19 +6,20 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TypeAlias
 
 from innet._native import _core
 from innet.errors import InnetError, SecurityError
 from innet.names import Name
-from innet.security.trust.certificate import Certificate
+from innet.security.trust.certificate import Certificate, Validity
 from innet.security.trust.keys import PublicKey
 from innet.security.trust.names import is_certificate_name, revocation_name
 from innet.security.trust.policy import Policy, PolicyDecision
 from innet.security.trust.revocation import Revocation
 from innet.security.trust.signed_data import parse_data
+from innet.tlv_numbers import ContentType
 
 Fetch: TypeAlias = Callable[[str, bool], Awaitable[bytes]]
 """Gets the packet of a name (or, when the second argument says so, of one that begins with it).
@@ -148,7 +149,9 @@ class PolicyValidator:
         """Whether a Data packet may be trusted, and why."""
         try:
             data = parse_data(packet) if isinstance(packet, bytes) else packet
-            return await self._judge(data, ())
+            verdict = await self._judge(data, ())
+            why = self._why_over_packet(data, verdict) if verdict.is_valid else None
+            return verdict if why is None else replace(verdict, is_valid=False, reason=why)
         except PacketRefused as refused:
             return refused.verdict
         except SecurityError as error:
@@ -258,6 +261,19 @@ class PolicyValidator:
                     self.add_revocation(record)
 
         await asyncio.gather(ask(True), ask(False))
+
+    def _why_over_packet(self, data: _core.ReceivedData, verdict: Verdict) -> str | None:
+        """Why the packet itself is not valid now: an expired or revoked certificate, for instance.
+
+        Raises:
+            SecurityError: it is no certificate, and says that it is one.
+        """
+        if data.content_type == ContentType.KEY and is_certificate_name(data.name):
+            return self._why_over((Certificate.from_data(data), *verdict.chain))
+        if data.validity_period is not None:
+            why = Validity.decode(data.validity_period).describe(self._now())
+            return None if why is None else f"{data.name} {why}"
+        return None
 
     def _why_over(self, chain: Sequence[Certificate]) -> str | None:
         """Why one of the certificates is not valid now; ``None`` when all are."""

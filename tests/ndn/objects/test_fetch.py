@@ -272,3 +272,62 @@ def test_deprecated_keywords_of_a_fetch_work_and_warn():
     assert fetching._options == FetchOptions(validator=TRUST, patience_s=4.0)
     with pytest.raises(TypeError, match="not both"):
         make(fetching._options, patience_s=4.0)
+
+
+def stated(*final_segments: int | None):
+    """Serves as many segments; each states the given FinalBlockId."""
+
+    def serve(interest):
+        segment = number_at(interest.name, -1, ComponentType.SEGMENT)
+        if segment is None or segment >= len(final_segments):
+            return None
+        final = final_segments[segment]
+        return encode_data(
+            with_segment("/x/v=1", segment),
+            b"%d" % segment,
+            final_component=None if final is None else with_segment("/", final),
+        )
+
+    return serve
+
+
+@pytest.mark.parametrize(
+    ("final_segments", "content"),
+    [
+        ((1, 3, 3, 3), b"0123"),
+        ((1, 3, None, 3), b"0123"),
+        ((0, 1, 2, 3), b"0"),
+        ((None, None, 3, None), b"0123"),
+        ((None, None, None, 3), b"0123"),
+        ((3, None, None, None), b"0123"),
+        ((1, None, None, None), b"01"),
+    ],
+)
+async def test_an_object_is_complete_when_no_segment_states_a_later_end(final_segments, content):
+    client = DirectClient()
+    client.produce("/x", stated(*final_segments))
+    fetched = await fetch(client, "/x/v=1")
+    assert (fetched.content, fetched.segments) == (content, len(content))
+
+
+@pytest.mark.parametrize("final_segments", [(3, 1, 1, 1), (3, 3, 3, 2), (3, 0, 3, 3), (2, 3, 1, 3)])
+async def test_an_earlier_end_than_another_segment_stated_is_an_error(final_segments, tmp_path):
+    client = DirectClient()
+    client.produce("/x", stated(*final_segments))
+    with pytest.raises(MalformedPacket, match="FinalBlockId"):
+        await fetch(client, "/x/v=1", into=tmp_path / "object")
+    assert not (tmp_path / "object").exists()
+
+
+async def test_an_object_that_grows_beyond_the_largest_is_refused():
+    client = DirectClient()
+    client.produce("/x", stated(*range(1, 40)))
+    with pytest.raises(TransportError, match="larger than the 10 bytes"):
+        await fetch(client, "/x/v=1", most_bytes=10)
+
+
+async def test_segments_that_a_later_end_promises_are_missing_when_they_do_not_come():
+    client = DirectClient()
+    client.produce("/x", stated(1, 3))
+    with pytest.raises(ObjectIncomplete, match=r"2 of 4 .*2-3"):
+        await fetch(client, "/x/v=1", patience_s=0)

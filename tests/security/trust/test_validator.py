@@ -26,6 +26,7 @@ from innet.security.trust import (
 from innet.security.trust.certificate import Issuer
 from innet.security.trust.names import name_of
 from innet.security.trust.policy_source import read_policy
+from innet.tlv_numbers import ContentType
 
 NOW = datetime(2026, 5, 4, 12, 0, 0, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -304,3 +305,43 @@ def test_python_ndn_verifies_all_packets_that_a_job_signs(run_job: Any) -> None:
     )
     assert result.failure == ""
     assert "all are believed" in result.said("h0")
+
+
+async def test_an_expired_certificate_is_refused_as_a_packet_too(lab: Lab) -> None:
+    validator = lab.validator()
+    assert (await validator.judge(lab.certificate.data)).is_valid
+    lab.network.time = NOW + 11 * DAY
+    verdict = await validator.judge(lab.certificate.data)
+    assert not verdict.is_valid
+    assert "/lab/alice/KEY/1/lab/v=1 has expired on 2026-05-14" in verdict.reason
+    with pytest.raises(PacketRefused, match="has expired"):
+        await validator.check("/lab/alice/KEY/1", lab.certificate.data)
+    lab.network.time = NOW - 2 * DAY
+    assert "is not valid before" in (await validator.judge(lab.certificate.data)).reason
+
+
+async def test_a_revoked_certificate_is_refused_as_a_packet_too(lab: Lab) -> None:
+    record = Revocation.of(lab.certificate, lab.root, lab.anchor.name, time=NOW, reason="stolen")
+    verdict = await lab.validator(revocations=[record]).judge(lab.certificate.data)
+    assert not verdict.is_valid
+    assert "is revoked: stolen" in verdict.reason
+
+
+async def test_any_packet_with_an_expired_validity_period_is_refused(lab: Lab) -> None:
+    period = Validity(NOW - 2 * DAY, NOW + DAY)
+    packet = sign_data(name_of(FILE), b"x", lab.alice, lab.certificate.name, info=period.encode())
+    validator = lab.validator()
+    assert (await validator.judge(packet)).is_valid
+    lab.network.time = NOW + 2 * DAY
+    assert f"{FILE} has expired" in (await validator.judge(packet)).reason
+
+
+async def test_a_key_packet_without_a_period_is_no_certificate(lab: Lab) -> None:
+    packet = sign_data(
+        name_of("/lab/alice/KEY/2/lab/v=1"),
+        lab.alice.public.spki,
+        lab.root,
+        lab.anchor.name,
+        content_type=ContentType.KEY,
+    )
+    assert "has no validity period" in (await lab.validator().judge(packet)).reason

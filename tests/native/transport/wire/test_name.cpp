@@ -10,6 +10,7 @@
 
 #include "tests/native/support/elements.hpp"
 #include "transport/wire/name.hpp"
+#include "transport/wire/name_uri.hpp"
 
 using namespace innet::wire;
 using innet::test::Bytes;
@@ -97,6 +98,29 @@ TEST_CASE("URIs may carry their scheme and reserved characters") {
     CHECK(name_of("/a+b:c").view().to_uri() == "/a%2Bb%3Ac");
 }
 
+TEST_CASE("a slash at the end of a URI adds no component") {
+    CHECK(name_of("/a/") == name_of("/a"));
+    CHECK(name_of("ndn:/a/b/") == name_of("/a/b"));
+    CHECK(name_of("/.../") == name_of("/..."));
+}
+
+TEST_CASE("a malformed URI is explained") {
+    CHECK(uri_error("/a/b=1") != nullptr);
+    CHECK(uri_error("/a/8=1") == nullptr);
+    const auto why = [](const char* uri) { return std::string(uri_error(uri)); };
+    CHECK(why("a").starts_with("a name begins with a slash"));
+    CHECK(why("//").starts_with("a component is empty"));
+    CHECK(why("/8=").starts_with("a component is empty"));
+    CHECK(why("/../b").starts_with("'.' and '..'"));
+    CHECK(why("/%0").starts_with("a percent sign"));
+    CHECK(why("/v=x").starts_with("expected a decimal number"));
+    CHECK(why("/foo=bar").starts_with("expected seg, off"));
+    CHECK(why("/sha256digest=zz").starts_with("expected 64 hexadecimal digits"));
+    CHECK(why("/1=abc").starts_with("expected 64 hexadecimal digits"));
+    const std::string digest = "/params-sha256=" + std::string(64, 'a');
+    CHECK(why((digest + digest).c_str()).starts_with("it has two params-sha256"));
+}
+
 TEST_CASE("malformed URIs give no name") {
     for (const char* uri : {
              "",
@@ -104,7 +128,8 @@ TEST_CASE("malformed URIs give no name") {
              "a/b",
              "//",
              "/a//b",
-             "/a/",
+             "/a//",
+             "/seq=1//",
              "/.",
              "/..",
              "/a/../b",
