@@ -2,8 +2,10 @@
 
 Loopback alone does not keep web pages out. A page can have its own name resolved to 127.0.0.1 (DNS
 rebinding): its name stands in the Host header. A page can send requests to 127.0.0.1: its origin
-stands in the Origin header. Other users of the machine can connect: they lack the token. The token
-serves once, so that a link in a history or a screenshot opens nothing.
+stands in the Origin header. Other users of the machine can connect, and serve pages at other ports
+of the same name: they lack the token, which serves once, so that a link in a history or a
+screenshot opens nothing. The session is a secret that the page's scripts keep for its origin and
+send in a header: a cookie would be sent to the servers of all ports.
 """
 
 from __future__ import annotations
@@ -69,11 +71,6 @@ class Access:
         """The address to open; the part after ``#`` is never sent, and in no log."""
         return f"{self.scheme}://{self.host or _LOOPBACK[0]}:{self.port}/#token={self.token}"
 
-    @property
-    def cookie(self) -> str:
-        """The cookie's name: browsers do not distinguish the ports of a host."""
-        return f"innet-{self.port}"
-
     def check(self, headers: Mapping[str, str]) -> None:
         """Check that a request is for this server and from its own page.
 
@@ -133,7 +130,11 @@ class Access:
         """
         given = (session or "").encode()
         if not any(hmac.compare_digest(given, known.encode()) for known in self._sessions):
-            raise Refused(401, "there is no session. Open the link that innet printed.")
+            raise Refused(
+                401,
+                "this tab has no session. Open the link that innet printed, or load this page "
+                "again while a tab with a session is open.",
+            )
 
     def _hosts(self) -> set[str]:
         names = _LOOPBACK if self.host is None else (*_LOOPBACK, self.host.lower())

@@ -35,13 +35,21 @@ _MOST_STREAMS: Final = 32
 _MOST_BODY_BYTES: Final = 64 * 2**10
 _ALIVE_S: Final = 15.0
 """A comment after so much silence shows that the stream lives."""
+_SCRIPTS: Final = [
+    "app",
+    "charts",
+    "history",
+    "labels",
+    "marks",
+    "network",
+    "panels",
+    "session",
+    "texts",
+]
 _STATIC: Final = {
     "/": ("index.html", "text/html"),
     "/style.css": ("style.css", "text/css"),
-    **{
-        f"/{name}.js": (f"{name}.js", "text/javascript")
-        for name in ("app", "charts", "history", "labels", "marks", "network", "panels", "texts")
-    },
+    **{f"/{name}.js": (f"{name}.js", "text/javascript") for name in _SCRIPTS},
     "/vendor/libraries.js": ("vendor/libraries.js", "text/javascript"),
     "/vendor/uplot.css": ("vendor/uplot.css", "text/css"),
     "/vendor/LICENSES.txt": ("vendor/LICENSES.txt", "text/plain"),
@@ -125,17 +133,9 @@ class _Pages:
         return Response(_static_file(name), media_type=media_type)
 
     async def session(self, request: Request) -> Response:
-        """Exchange the token for a cookie."""
+        """Exchange the token for the secret of a session, which later requests have in a header."""
         session = self._access.open_session((await _body(request, _Token)).token)
-        response = Response(status_code=204)
-        response.set_cookie(
-            self._access.cookie,
-            session,
-            httponly=True,
-            samesite="strict",
-            secure=self._access.scheme == "https",
-        )
-        return response
+        return JSONResponse({"session": session})
 
     async def picture(self, request: Request) -> Response:
         """The unchanging part of the network."""
@@ -169,12 +169,12 @@ class _Pages:
         return Response(reply.model_dump_json(), media_type="application/json")
 
     def _check_session(self, request: Request) -> None:
-        self._access.check_session(request.cookies.get(self._access.cookie))
+        scheme, _, session = request.headers.get("authorization", "").partition(" ")
+        self._access.check_session(session if scheme == "Bearer" else None)
 
     async def _stream(self, number: int) -> AsyncIterator[str]:
         self._streams += 1
         try:
-            yield "retry: 1000\n\n"
             while True:
                 number, texts = self._view.history.since(number, _LINES_AT_ONCE)
                 if texts:

@@ -63,14 +63,14 @@ class Client:
         self.token = parts.fragment.partition("=")[2]
         self.netloc = parts.netloc
         self._host, self._port = parts.hostname or "", parts.port
-        self.cookie = ""
+        self.session = ""
 
     def ask(
         self, method: str, path: str, body: object = None, **headers: str
     ) -> tuple[int, dict[str, str], bytes]:
         """Status, headers and the body; of a stream, what it begins with, to the first event."""
         connection = self._connection()
-        given = {"Host": self.netloc, "Cookie": self.cookie}
+        given = {"Host": self.netloc, "Authorization": self._authorization}
         if method == "POST":
             given["Origin"] = f"{self._scheme}://{self.netloc}"
         given |= {name.replace("_", "-"): value for name, value in headers.items()}
@@ -94,16 +94,20 @@ class Client:
             contextlib.closing(connection),
             contextlib.suppress(OSError, http.client.HTTPException),
         ):
-            connection.request("GET", "/lines", headers={"Cookie": self.cookie})
+            connection.request("GET", "/lines", headers={"Authorization": self._authorization})
             answer = connection.getresponse()
             while answer.readline():
                 pass
 
     def enter(self) -> int:
-        """Exchange the token for the cookie; the status."""
-        status, headers, _ = self.ask("POST", "/session", {"token": self.token})
-        self.cookie = headers.get("set-cookie", "").partition(";")[0]
+        """Exchange the token for the secret of a session; the status."""
+        status, _, body = self.ask("POST", "/session", {"token": self.token})
+        self.session = json.loads(body).get("session", "")
         return status
+
+    @property
+    def _authorization(self) -> str:
+        return f"Bearer {self.session}" if self.session else ""
 
 
 def _first_event(stream: http.client.HTTPResponse) -> bytes:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import threading
 from functools import partial
-from typing import Any
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, ClassVar
 
 import pytest
 
@@ -387,12 +389,107 @@ def test_hostile_names_inject_nothing():
 
 def test_the_session_survives_a_reload_and_the_link_does_not(view):
     with served(view) as site:
-        with browsing() as page:
+        with browsing(base_url=site.link) as page:
             page.goto(site.link)
             wait_for(page, "innet.frame")
             assert "token" not in page.url
             page.reload()
             wait_for(page, "innet.frame")
-        with browsing(allows_errors=True) as page:
+            other = page.context.new_page()  # a second tab, without a link
+            other.goto(page.url)
+            wait_for(other, "innet.frame")
+            page.close()
+            other.reload()
+            wait_for(other, "innet.frame")
+            other.goto(site.link)
+            wait_for(other, "innet.frame")
+        with browsing(allows_errors=True, base_url=site.link) as page:
             page.goto(site.link)
             page.get_by_text("serves once").wait_for()
+            page.goto(site.link.partition("#")[0])
+            page.get_by_text("this tab has no session").wait_for()
+
+
+class _Neighbour(BaseHTTPRequestHandler):
+    """Another user's web server at another port of the host: it collects what browsers send."""
+
+    received: ClassVar[list[str]] = []
+    page = b""
+
+    def do_GET(self) -> None:
+        self.received.append(f"{self.path}\n{self.headers}")
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write(self.page)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+_ATTACK = """<script>
+async function attack(victim) {
+  const gained = [];
+  const attempt = async (what, run) => {
+    try { const got = await run(); if (got) gained.push(`${what}: ${got}`); } catch {}
+  };
+  const body = JSON.stringify({node: "s0", command: {kind: "drop_cache"}});
+  for (const mode of ["cors", "no-cors"]) {
+    for (const credentials of ["include", "same-origin"]) {
+      const how = {mode, credentials};
+      await attempt("picture", async () => (await fetch(victim + "/picture", how)).text());
+      const order = {...how, method: "POST", body};
+      await attempt("tell", async () => (await fetch(victim + "/tell", order)).text());
+    }
+  }
+  await attempt("storage", () => [sessionStorage, localStorage].flatMap(Object.values).join());
+  await attempt("cookie", () => document.cookie);
+  await attempt("window", async () => {
+    const opened = window.open(victim);
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    return opened?.sessionStorage.getItem("session");
+  });
+  await attempt("channel", () => new Promise((resolve) => {
+    const channel = new BroadcastChannel("innet session");
+    channel.addEventListener("message", ({data}) => resolve(JSON.stringify(data)));
+    channel.postMessage("ask");
+    setTimeout(() => resolve(""), 500);
+  }));
+  return gained;
+}
+</script>"""
+
+
+def test_a_server_at_another_port_of_the_host_gains_nothing(view):
+    orders = []
+
+    async def give_command(node: str, command: Any) -> CommandReply:
+        orders.append(node)
+        return CommandReply(run="lab", node=node, number=1, accepted=True, message="done")
+
+    view.give_command = give_command
+    _Neighbour.page = _ATTACK.encode()
+    _Neighbour.received.clear()
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Neighbour) as neighbour, served(view) as site:
+        threading.Thread(target=neighbour.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{neighbour.server_address[1]}/"
+        victim = site.link.partition("/#")[0]
+        with browsing(allows_errors=True, base_url=site.link) as page:
+            page.goto(site.link)
+            wait_for(page, "innet.frame")
+            session = page.evaluate("sessionStorage.getItem('session')")
+            assert page.context.cookies() == []
+            other = page.context.new_page()
+            other.goto(address)
+            assert other.evaluate("(victim) => attack(victim)", victim) == []
+            page.goto(address)  # the page's own tab, with its referrer and its history
+            assert page.evaluate("(victim) => attack(victim)", victim) == []
+            page.go_back()
+            wait_for(page, "innet.frame")
+        neighbour.shutdown()
+    sent = "".join(_Neighbour.received)
+    assert sent
+    assert session not in sent
+    assert victim not in sent  # nor a referrer
+    assert "Cookie" not in sent
+    assert orders == []

@@ -4,6 +4,7 @@ import {Charts} from "/charts.js";
 import {checkedPicture, fromFile, History, NotARecording} from "/history.js";
 import {NetworkView} from "/network.js";
 import {showDetails, showEvents, showFindings, showJobs, watchFindings} from "/panels.js";
+import {enter, LineStream, request} from "/session.js";
 import {byId, clock, colour, element, rate, share} from "/texts.js";
 
 const MODES = {live: ["live", ""], paused: ["paused", "paused"], recording: ["recording", "paused"], lost: ["connection lost", "lost"]};
@@ -36,11 +37,9 @@ function tell(message) {
 async function connect() {
   const token = new URLSearchParams(location.hash.slice(1)).get("token");
   window.history.replaceState(null, "", "/");
-  if (token !== null) {
-    const answer = await fetch("/session", {method: "POST", body: JSON.stringify({token})});
-    if (!answer.ok) return tell((await answer.json()).error);
-  }
-  const answer = await fetch("/picture");
+  const refusal = await enter(token);
+  if (refusal !== null) return tell(refusal);
+  const answer = await request("/picture");
   const document_ = await answer.json();
   if (!answer.ok) return tell(document_.error);
   show(new History(checkedPicture(document_)));
@@ -48,17 +47,17 @@ async function connect() {
 }
 
 function follow() {
-  stream = new EventSource("/lines");
-  stream.addEventListener("message", ({data}) => {
-    for (const line of data.split("\n")) history.add(line);
-    if (mode === "lost") setMode("live");
-    if (history.closing) showClosing();
-    if (mode === "live" || (mode === "recording" && time === 0)) time = mode === "live" ? history.last : history.first;
-    schedule();
-  });
-  stream.addEventListener("error", () => {
+  stream = new LineStream(addLines, () => {
     if (history.picture.live && mode !== "paused") setMode("lost");
-  });
+  }, tell);
+}
+
+function addLines(lines) {
+  for (const line of lines) history.add(line);
+  if (mode === "lost") setMode("live");
+  if (history.closing) showClosing();
+  if (mode === "live" || (mode === "recording" && time === 0)) time = mode === "live" ? history.last : history.first;
+  schedule();
 }
 
 // The server has said why nothing more comes.
@@ -241,7 +240,7 @@ function ask(title, body, confirm = "Confirm") {
 
 async function command(node, order, question, consequence) {
   if (!await ask(question, [element("p", {}, consequence)])) return;
-  const answer = await fetch("/tell", {method: "POST", body: JSON.stringify({node, command: order})});
+  const answer = await request("/tell", {method: "POST", body: JSON.stringify({node, command: order})});
   const reply = await answer.json();
   const body = [element("p", {}, String(reply.error ?? reply.message))];
   if (reply.result) body.push(element("pre", {}, JSON.stringify(reply.result, null, 2)));
