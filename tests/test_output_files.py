@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from innet.lab.experiment.sweep import file_paths
 from innet.lab.simulation import Simulation
 from innet.output_files import find_output, open_output, replace_output, write_output
 from innet.private_files import write_private
@@ -208,3 +209,10 @@ def test_an_open_output_grows_while_it_is_read(tmp_path):
         file.write(b"first")
         file.flush()
         assert (tmp_path / "file").read_bytes() == b"first"
+
+
+def test_what_exists_and_is_no_folder_is_the_file_of_a_single_run(tmp_path):
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    assert file_paths(fifo, ["run"], ".pcapng", "captures") == [fifo]
+    assert file_paths(tmp_path, ["run"], ".pcapng", "captures") == [tmp_path / "run.pcapng"]

@@ -43,13 +43,14 @@ def file_paths(into: Path, names: Sequence[str], suffix: str, what: str) -> list
     """The file of each run: the file ``into`` for a single run, or files in the directory ``into``.
 
     Args:
-        suffix: of a file; every other name is a directory's.
+        suffix: of a file; every other name is a directory's, unless a FIFO or a device is there.
         what: is written, for messages.
 
     Raises:
         SimulationError: there are several runs for one file, or the directory cannot be made.
     """
-    is_file = into.suffix == suffix
+    is_stream = into.exists() and not into.is_dir() and not into.is_file()
+    is_file = into.suffix == suffix or is_stream
     if is_file and len(names) > 1:
         raise SimulationError(
             f"{into} can have {what} of one run, and there are {len(names)}; give a directory "
