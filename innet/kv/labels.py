@@ -127,7 +127,7 @@ async def read_labels(
     for family in families:
         for each in family.labels:
             key = label_key(tenant, family.model_digest, bytes.fromhex(each))
-            contents, _ = await blocks.look_up(key, timeout_s=_READ_TIMEOUT_S)
+            contents = await blocks.get_uncounted(key, _READ_TIMEOUT_S)
             if contents is None or contents.nbytes > _MOST_BYTES:
                 continue
             try:

@@ -118,6 +118,7 @@ OF_NODES: dict[str, dict[str, Any]] = {
         "weight": 1,
     },
     "leave_pool": {"incarnation": 1, "tenant": "ab"},
+    "empty_pool_caches": {"incarnation": 1, "tenant": "ab"},
 }
 
 

@@ -35,6 +35,9 @@ def test_engines_with_the_same_settings_say_nothing(caplog: pytest.LogCaptureFix
         await announce(pools["other"], TENANT, "bb00", TUNED)
         other = BlockLabel.of("vllm", "another/model", "", {"chunk_tokens": 8})
         assert not await announce(pools["other"], TENANT, "cc00", other)
+        counts = pools["other"].statistics()
+        assert not counts.puts
+        assert not counts.hits.total(), "labels are no hits of engines"
 
     with_pools(work)
     assert not caplog.records

@@ -199,6 +199,12 @@ class BlockPool:
         self._require_open()
         await self._transfers.put(self._new_blocks([(key, contents)], [0]), 1)
 
+    async def get_uncounted(self, key: BlockKey, timeout_s: float) -> Contents | None:
+        """:meth:`get` a block that statistics do not count."""
+        self._check([key])
+        found = await self._transfers.load(key, self._limit(timeout_s))
+        return found.block.contents if isinstance(found, Found) else None
+
     async def put_many(
         self,
         blocks: Sequence[tuple[BlockKey, BytesLike]],
