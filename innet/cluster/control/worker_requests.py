@@ -56,7 +56,7 @@ class _OpenPool(_OfIncarnation, PoolReport):
     pass
 
 
-class _LeavePool(_OfIncarnation):
+class _OfPool(_OfIncarnation):
     tenant: TenantComponent
 
 
@@ -108,8 +108,8 @@ WORKER_REQUESTS: Final[Mapping[str, type[StrictModel]]] = {
     "expel": _Expel,
     "fail": _Fail,
     "open_pool": _OpenPool,
-    "leave_pool": _LeavePool,
-    "empty_pool_caches": _LeavePool,
+    "leave_pool": _OfPool,
+    "empty_pool_caches": _OfPool,
     "pool_members": _TenantQuestion,
     **dict.fromkeys(
         ("present", "gone", "stopped", "pools", "groups", "plans", "jobs", "overview", "load"),
