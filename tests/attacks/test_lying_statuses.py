@@ -20,7 +20,7 @@ from innet.observe.doctor import examine
 from innet.telemetry.feed import RunFeed
 from innet.telemetry.logs.output import ConsoleOutput, JsonLinesOutput
 from innet.telemetry.topics import node_topics
-from tests.fuzz.statuses import LIES, honest_status, read_telemetry, reply_of, show_all
+from tests.fuzz.statuses import LIES, MESSAGES, honest_status, read_telemetry, reply_of, show_all
 from tests.observe.doctor.states import State
 from tests.telemetry.sources import counters
 
@@ -120,14 +120,7 @@ def test_a_status_without_an_end_takes_bounded_memory(tmp_path: Path, monkeypatc
 
 @pytest.mark.parametrize("leaf", ["status", "counters", "event"])
 def test_no_lie_over_mqtt_fails_the_live_view_or_watch(leaf: str) -> None:
-    messages = {
-        "counters": json.loads(counters().payload()),
-        "status": {"run": "lab", "node": "s0", "state": "up", "kind": "switch", "pid": 1,
-                   "since_s": 1.0},
-        "event": {"run": "lab", "source": "s0", "number": 1, "time_s": 1.0, "kind": "link_lost",
-                  "message": "x", "details": {"node": "s0"}},
-    }  # fmt: skip
-    document = messages[leaf]
+    document = MESSAGES[leaf]
     for place in _places(document):
         for lie in (*LIES, _MISSING):
             lying = json.loads(json.dumps(document))

@@ -6,15 +6,43 @@ It ends with 1 at the first finding: an exception that the reader's caller does 
 
 from __future__ import annotations
 
+import copy
+import io
+import json
 import random
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
+from rich.console import Console
+
+from innet.cluster.machines.messages import (
+    CreditFrame,
+    DataFrame,
+    EndFrame,
+    Frame,
+    JoinRequest,
+    MalformedMessage,
+    NumberedFrame,
+    OpenFrame,
+    ResetFrame,
+    bye_message,
+    frame_message,
+    heartbeat_message,
+    join_message,
+    parse_message,
+)
+from innet.cluster.machines.multiplexer import Multiplexer
+from innet.cluster.machines.resumption import BrokenSession, ResumableSession
 from innet.node.messages import JobMessage, PoolMessage, RuleMessage, ServedPrefixes
 from innet.node.requests import ControlReply, ControlRequest, reply_to
+from innet.observe.web.document import picture_of, read_recording
+from innet.observe.web.live import recorded_view
 from innet.security import deal_keys
 from innet.security.keys import JobTrust
 from innet.security.trust import Certificate, PrivateKey
@@ -22,11 +50,22 @@ from innet.security.trust.certificate import Validity
 from innet.security.trust.key_operations import SafeBag
 from innet.security.trust.names import name_of
 from innet.telemetry.commands import DumpState, Order
+from innet.telemetry.logs.output import ConsoleOutput
+from innet.topology import load_topology
 from tests.fuzz import members
 from tests.fuzz.files import finding
+from tests.fuzz.statuses import (
+    LIES,
+    MESSAGES,
+    honest_status,
+    read_status,
+    read_telemetry,
+    reply_of,
+)
 
 _PASSPHRASE = "the passphrase of the fuzzer"
 _CHANGES = 6
+_LEAVES = ("status", "counters", "event")
 _JSON_TOKENS = (
     *(b"null", b"true", b"-1", b"1e999", b"NaN", b"99999999999999999999", b'""', b"{}", b"[]"),
     *(b'"\\ud800"', b'"\\u0000"', b'"\\u001b[2J"', b'"method"', b'"params"', b'"h0"', b"[" * 300),
@@ -63,6 +102,46 @@ class ByteMutator:
                 case _:
                     made[at:at] = made[at : at + size]
         return bytes(made)
+
+
+class DocumentMutator:
+    """Makes inputs of a JSON document: one to six values are lies; at times, bytes are changed."""
+
+    def __init__(
+        self,
+        document: Callable[[], dict[str, Any]],
+        encoded: Callable[[object], bytes],
+        seeds: Sequence[bytes],
+        seed: int,
+    ) -> None:
+        self._document = document
+        self._encoded = encoded
+        self._random = random.Random(seed)
+        self._bytes = ByteMutator(seeds, seed, _JSON_TOKENS)
+
+    def next(self) -> bytes:
+        """Another input."""
+        if not self._random.randrange(4):
+            return self._bytes.next()
+        made = self._document()
+        for _ in range(self._random.randint(1, _CHANGES)):
+            self._change(made)
+        return self._encoded(made)
+
+    def _change(self, at: Any) -> None:
+        while True:
+            keys = list(at) if isinstance(at, dict) else list(range(len(at)))
+            if not keys:
+                return
+            key = self._random.choice(keys)
+            if isinstance(at[key], dict | list) and self._random.randrange(5):
+                at = at[key]
+                continue
+            if self._random.randrange(8):
+                at[key] = copy.deepcopy(self._random.choice(LIES))
+            else:
+                del at[key]
+            return
 
 
 @dataclass(frozen=True)
@@ -129,6 +208,84 @@ def _of_json(read: Callable[[bytes], object], seeds: Sequence[bytes]) -> Reader:
     return Reader(read, lambda seed: ByteMutator(seeds, seed, _JSON_TOKENS).next)
 
 
+def _statuses() -> Reader:
+    seeds = [reply_of(honest_status())]
+    return Reader(
+        read_status, lambda seed: DocumentMutator(honest_status, reply_of, seeds, seed).next
+    )
+
+
+def _telemetry() -> Reader:
+    """Messages on the topics of a node; the byte before each says which."""
+
+    def read(message: bytes) -> None:
+        read_telemetry(
+            f"innet/lab/nodes/s0/{_LEAVES[message[0] % 3 if message else 0]}", message[1:]
+        )
+
+    seeds = [
+        bytes([number]) + json.dumps(of).encode() for number, of in enumerate(MESSAGES.values())
+    ]
+    return Reader(read, lambda seed: ByteMutator(seeds, seed, _JSON_TOKENS).next)
+
+
+def _machine_messages() -> Reader:
+    """What a machine sends to the launcher, after it has joined."""
+    request = JoinRequest(network="n", version="1", machines={"h1": "x" * 22}, session="0" * 32)
+    frames: list[Frame] = [
+        OpenFrame(2, "session.sock"), DataFrame(2, b"{}\n"), CreditFrame(2, 9), EndFrame(2),
+        ResetFrame(2, "why"),
+    ]  # fmt: skip
+    seeds = [
+        join_message(request), heartbeat_message(3), bye_message("x\n[innet] y"), b"\2{}",
+        *(frame_message(number, 0, frame.encoded()) for number, frame in enumerate(frames, 1)),
+    ]  # fmt: skip
+
+    def read(message: bytes) -> None:
+        try:
+            parsed = parse_message(message)
+            if isinstance(parsed, NumberedFrame):
+                session, sent = ResumableSession(), list[bytes]()
+                streams = Multiplexer(sent.append, is_launcher=True, may_open=lambda _: True)
+                streams.receive(OpenFrame(2, "session.sock").encoded())
+                streams.receive(parsed.frame)
+                session.take(parsed)
+        except (MalformedMessage, BrokenSession):
+            return
+
+    return _of_bytes(read, seeds)
+
+
+def _lines() -> Reader:
+    """Lines that a process prints; what is shown is the process's own line by line."""
+
+    def read(text: bytes) -> None:
+        for is_terminal in (False, True):
+            stream = io.StringIO()
+            output = ConsoleOutput(Console(file=stream, force_terminal=is_terminal, no_color=True))
+            output("h1", text.decode(errors="replace"))
+            shown = stream.getvalue().removesuffix("\n").splitlines()
+            if not all(line.startswith("[h1] ") for line in shown):
+                raise AssertionError(shown)
+
+    return _of_bytes(read, [b"epoch 1: \x1b[31mloss\x1b[0m 0.5\r\n[innet] up\xe2\x80\xa8[innet] x"])
+
+
+def _recordings() -> Reader:
+    picture = picture_of(load_topology("star:2"), "lab", "local").model_dump_json().encode()
+    frame = b'{"frame":{"time_s":1,"states":{"h0":"off"},"nodes":{"cpu":[0.5,null]},"cut":[0]}}'
+    event = b'{"event":{"time_s":2,"source":"h0","kind":"peer_lost","message":"x"}}'
+
+    def read(content: bytes) -> None:
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(content)
+            file.flush()
+            recorded_view(read_recording(Path(file.name)))
+
+    seeds = [b"\n".join((picture, frame, event, b""))]
+    return Reader(read, lambda seed: ByteMutator(seeds, seed, _JSON_TOKENS).next)
+
+
 def _of_bytes(read: Callable[[bytes], object], seeds: Sequence[bytes]) -> Reader:
     return Reader(read, lambda seed: ByteMutator(seeds, seed).next)
 
@@ -140,6 +297,11 @@ def readers() -> dict[str, Reader]:
     bag = SafeBag.seal(certificates[0], keys[0], _PASSPHRASE)
     return {
         "control": _control(),
+        "statuses": _statuses(),
+        "telemetry": _telemetry(),
+        "machine messages": _machine_messages(),
+        "lines": _lines(),
+        "recordings": _recordings(),
         "certificates": _of_bytes(Certificate.parse, [made.wire for made in certificates]),
         "requests of members": _of_json(members.read_request, members.request_seeds()),
         "replies of members": _of_json(members.read_reply, members.reply_seeds()),

@@ -27,6 +27,14 @@ LIES: Final[tuple[Any, ...]] = (
 """Values of JSON that no field expects, and some that a field takes."""
 
 
+MESSAGES: Final[dict[str, dict[str, Any]]] = {
+    "status": {"run": "lab", "node": "s0", "state": "up", "kind": "switch", "pid": 1,
+               "since_s": 1.0},
+    "counters": json.loads(counters().payload()),
+    "event": {"run": "lab", "source": "s0", "number": 1, "time_s": 1.0, "kind": "link_lost",
+              "message": "x", "details": {"node": "s0"}},
+}  # fmt: skip
+"""By the leaf of their topics."""
 _CONSOLE = Console(file=io.StringIO(), width=100)
 
 
