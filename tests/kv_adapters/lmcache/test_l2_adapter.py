@@ -5,6 +5,7 @@ from __future__ import annotations
 import select
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -230,3 +231,19 @@ def test_a_server_whose_engines_may_have_lora_adapters_is_refused(
     with hosts.at("a", l2_adapter):
         adapter(adapters="ignored").close()
     assert "answered wrongly" in caplog.text
+
+
+def test_an_adapter_starts_while_its_pool_is_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    secret = tmp_path / "acme.secret"
+    secret.touch(mode=0o600)
+    secret.write_text("at least sixteen bytes")
+    waiting = adapter(address="prod", tenant="acme", secret=str(secret))
+    try:
+        tensor = random(1)
+        assert not store(waiting, [key(1)], [tensor]).is_successful()
+        assert lookup(waiting, [key(2)]) == [False]
+    finally:
+        waiting.close()
