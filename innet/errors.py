@@ -290,7 +290,7 @@ class PeerError(CollectiveError):
 
 
 class ReductionOverflow(CollectiveError):
-    """An integer reduction left the range of its type; nothing wraps around silently."""
+    """A sum of integers left the range of its type, and the communicator does not let it wrap."""
 
 
 class Cancelled(CollectiveError):

@@ -71,6 +71,7 @@ class TlvType:
     TENSOR_ERROR = 0x82
     EARLIER_CALLS = 0x94
     SEGMENTS_RECEIVED = 0x96
+    SUM_CARRY = 0x9C
     # innet's, in an Interest
     ATTACHED_ROOTS = 0x98
     ACCEPTS_DRAFT = 0x9A

@@ -70,8 +70,9 @@ OwnedFetch make_fetch(const Targets& targets, const wire::Name& kind, std::uint6
                       const Segmentation& segmentation, std::uint64_t first_segment,
                       std::uint64_t end_segment, std::uint64_t elements, WritableBytes into,
                       bool by_block, const std::optional<SegmentSizes>& sizes,
-                      std::string earlier_calls) {
+                      std::string earlier_calls, bool wraps) {
     OwnedFetch result;
+    result.spec.wraps = wraps;
     for (const FetchTarget& target : targets.targets) {
         FetchTarget full = target;
         full.name = with_operation(target.name, kind, seq);
@@ -183,16 +184,17 @@ void bind_operations(nb::module_& module) {
             [](OwnedFetch* self, const Targets& targets, const wire::Name& kind, std::uint64_t seq,
                const Segmentation& segmentation, std::uint64_t first_segment,
                std::uint64_t end_segment, std::uint64_t elements, WritableBytes into, bool by_block,
-               const std::optional<SegmentSizes>& sizes, std::string earlier_calls) {
+               const std::optional<SegmentSizes>& sizes, std::string earlier_calls, bool wraps) {
                 new (self) OwnedFetch(make_fetch(targets, kind, seq, segmentation, first_segment,
                                                  end_segment, elements, std::move(into), by_block,
-                                                 sizes, std::move(earlier_calls)));
+                                                 sizes, std::move(earlier_calls), wraps));
             },
             nb::arg("targets"), nb::arg("kind"), nb::arg("seq"), nb::arg("segmentation"),
             nb::arg("first_segment"), nb::arg("end_segment"), nb::arg("elements"), nb::arg("into"),
             nb::arg("by_block") = false, nb::arg("sizes").none() = nb::none(),
-            nb::arg("earlier_calls") = "",
-            "sizes: receives the size of each segment, which may be below the segmentation's.");
+            nb::arg("earlier_calls") = "", nb::arg("wraps") = false,
+            "sizes: receives the size of each segment, which may be below the segmentation's. "
+            "wraps: sums of integers that left their type are taken, modulo 2^n.");
     nb::class_<RepeatedOperation>(module, "RepeatedOperation",
                                   "An operation that is called again with other arrays.")
         .def(

@@ -42,7 +42,7 @@ void check_operands(const Format& format, const std::vector<wire::ByteView>& ope
     }
 }
 
-nb::bytes reduce(const std::string& kind, const std::vector<ReadableBytes>& arrays) {
+nb::tuple reduce(const std::string& kind, const std::vector<ReadableBytes>& arrays) {
     const Format* format = reduction::find_format(kind);
     if (format == nullptr) throw nb::value_error(("no reduction is called " + kind).c_str());
     std::vector<wire::ByteView> operands;
@@ -50,11 +50,8 @@ nb::bytes reduce(const std::string& kind, const std::vector<ReadableBytes>& arra
     check_operands(*format, operands);
     std::vector<std::uint8_t> result(format->max_result_size(operands));
     const reduction::Reduced reduced = format->reduce(operands, result);
-    if (reduced.status != ReduceStatus::kOk) {
-        PyErr_SetString(PyExc_OverflowError, "the result leaves the range of its type");
-        throw nb::python_error();
-    }
-    return nb::bytes(result.data(), reduced.size);
+    if (reduced.status != ReduceStatus::kOk) throw nb::value_error("the result fits in no packet");
+    return nb::make_tuple(nb::bytes(result.data(), reduced.size), reduced.carry);
 }
 
 using ReadableFloats = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
@@ -89,8 +86,8 @@ void q8_decode(const ReadableBytes& encoded, const WritableFloats& numbers) {
 void bind_reductions(nb::module_& module) {
     module.def("reduce", &reduce, nb::arg("kind"), nb::arg("operands"),
                "The reduction `kind`, such as sum.f32, of operands given as arrays of bytes, from "
-               "left to right, as a node computes it. Raises ValueError for what a node refuses, "
-               "OverflowError for a result outside its type.");
+               "left to right, as a node computes it, and what sums of integers left out, as one "
+               "number. Raises ValueError for what a node refuses.");
     module.attr("Q8_BLOCK_ELEMENTS") = reduction::kQ8BlockElements;
     module.attr("Q8_BLOCK_BYTES") = reduction::kQ8BlockBytes;
     module.attr("SPARSE_BLOCK_ELEMENTS") = reduction::kSparseBlockElements;

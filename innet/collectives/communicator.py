@@ -51,7 +51,7 @@ class Communicator(GroupMember):
 
     * CollectiveError: an argument does not fit.
     * MismatchError: ranks called different operations, shapes or types.
-    * ReductionOverflow: an integer result does not fit its type.
+    * ReductionOverflow: a sum of integers does not fit its type (:attr:`overflow`).
     * RankFailed, DeadlineExceeded: a rank has failed, or did not contribute before the deadline.
     """
 
@@ -102,7 +102,8 @@ class Communicator(GroupMember):
         Types: float32, float64, float16, complex64, complex128, bool, signed and unsigned integers
         of 8 to 64 bits, and ml_dtypes' bfloat16, float8_e4m3fn and float8_e5m2. Types narrower
         than float32 are added in float32 and rounded once in each node; a float8_e4m3fn result
-        beyond 448 becomes NaN, for it has no infinity.
+        beyond 448 becomes NaN, for it has no infinity. Products of integers wrap around, as
+        NumPy's do; a sum that leaves its type is an error, or wraps around too (:attr:`overflow`).
         """
         with self.collective("allreduce"):
             return self._runner.start(allreduce(self._variants, array, op, out))

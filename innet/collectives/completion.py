@@ -34,6 +34,10 @@ _SHARED_ERRORS: dict[type[BaseException], int] = {
 }
 """Errors of one rank's call that are the same error on the other ranks."""
 
+_OVERFLOW_HINT = (
+    'use a wider type, scale the values, or set comm.overflow = "wrap" to add modulo 2**n'
+)
+
 _FAILED_RANK = re.compile(r"rank (\d+) \(\S+\)[: ]")
 
 _log = logging.getLogger(__name__)
@@ -114,6 +118,8 @@ def error_of(
     if status == _core.STATUS_PEER_FAILED:
         return PeerError(told, operation=what, seq=seq, rank=failed_rank)
     kind = _ERRORS.get(status, CollectiveError)
+    if kind is ReductionOverflow:
+        told += f"; {_OVERFLOW_HINT}"
     if kind is DeadlineExceeded:
         within = "" if timeout_s is None else f" within the timeout of {timeout_s:g} s"
         told = f"{told}{within} ({TIMEOUT_HINT})"

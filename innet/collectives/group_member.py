@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Self, get_args
 
 from innet.collectives.completion import error_of_failure
-from innet.collectives.runner import OperationRunner
+from innet.collectives.runner import OperationRunner, Overflow
 from innet.errors import CollectiveError, RankFailed
 from innet.joint_close import JointlyClosed
 from innet.node.messages import GroupFailure
@@ -113,6 +113,25 @@ class GroupMember(JointlyClosed):
     @timeout_s.setter
     def timeout_s(self, timeout_s: float) -> None:
         self._runner.timeout_s = timeout_s
+
+    @property
+    def overflow(self) -> Overflow:
+        """What a sum of integers that leaves its type is: an error, or the sum modulo 2**n.
+
+        ``raise`` (the default): :class:`~innet.errors.ReductionOverflow`, if the sum over all ranks
+        does not fit, whatever partial sums on the way to it do. ``wrap``: as NumPy and PyTorch add,
+        for checksums and the like. Products always wrap around. Setting this attribute counts for
+        the operations that start from now on; another value raises a CollectiveError.
+        """
+        return self._runner.overflow
+
+    @overflow.setter
+    def overflow(self, overflow: Overflow) -> None:
+        if overflow not in get_args(Overflow):
+            raise CollectiveError(
+                f"overflow={overflow!r} is unknown; take one of {', '.join(get_args(Overflow))}"
+            )
+        self._runner.overflow = overflow
 
     def allow_time_for_bytes(self, slowest_link_bps: float) -> None:
         """Give collectives a multiple of their planned time, where :attr:`timeout_s` is less.
@@ -223,7 +242,9 @@ class GroupMember(JointlyClosed):
         while True:
             left_s = deadline_s - time.monotonic()
             try:
-                return self._successor_of(join(max(left_s, _LEAST_TIMEOUT_S)))
+                successor = self._successor_of(join(max(left_s, _LEAST_TIMEOUT_S)))
+                successor.overflow = self.overflow
+                return successor
             except RankFailed:
                 if time.monotonic() >= deadline_s:
                     raise

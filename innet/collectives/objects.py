@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from innet._native import _core
-from innet.collectives.arrays import Array, Output, as_input, byte_view, copied_type
+from innet.collectives.arrays import Array, Output, as_input, byte_view, copied_type, landing_bytes
 from innet.collectives.completion import Completion, error_of
 from innet.collectives.runner import OperationRunner
 from innet.collectives.work import NodeWork, Work, timeout_or
@@ -73,7 +73,7 @@ class Objects:
         node = self._runner.nodes[source]
         buffer = _core.ObjectBuffer()
         if output is not None:
-            buffer = _core.ObjectBuffer(byte_view(output.memory))
+            buffer = _core.ObjectBuffer(landing_bytes(output.memory))
         operation = self._node.fetch_object(
             self._name(source, name),
             _core.Name(f"/n/{node}"),

@@ -19,9 +19,11 @@ from innet.collectives.arrays import (
     Output,
     as_input,
     copied_type,
+    is_same_memory,
     output_like,
     reduction_type,
     require_array,
+    shown_type,
     split_blocks,
 )
 from innet.collectives.group import Variant, Variants
@@ -152,8 +154,10 @@ def reduce_scatter(
     rank, size = variants.rank, variants.size
     call = _reducing(variants, "reduce_scatter", array, op, blocks=size)
     output = output_like(out, split_blocks(array, size, "reduce_scatter"), array.dtype)
+    published = as_input(array)
+    output.keep_apart_from(published)
     wanted = Wanted(variants.for_size(array.nbytes).block_roots[rank], output.memory, block=rank)
-    return call(finish=output.finish, publishes=as_input(array), wants=(wanted,))
+    return call(finish=output.finish, publishes=published, wants=(wanted,))
 
 
 def _reducing(
@@ -183,12 +187,16 @@ def _reducing(
 def _landing_in(variants: Variants, call: _Call, array: Array, out: Array | None) -> Operation[Any]:
     """Publish ``array`` and fetch the whole sum into ``out``."""
     output = output_like(out, array.shape, array.dtype)
+    published = as_input(array)
+    # Also by another view of the same memory. A segment then overwrites itself, and no other one.
+    in_place = out is not None and is_same_memory(output.memory, published)
+    if out is not None and not in_place:
+        output.keep_apart_from(published)
     return call(
         finish=output.finish,
-        publishes=as_input(array),
+        publishes=published,
         wants=(Wanted(variants.for_size(array.nbytes).roots, output.memory),),
-        # A result beside the caller's array means that the contribution is not overwritten.
-        in_place=out is array and output.memory is array,
+        in_place=in_place,
         begins_ahead=call.keywords["synchronising"],
     )
 
@@ -312,6 +320,7 @@ def scatter(
     blocks = _in_blocks(array, size, "scatter")
     call = _copying(variants, "scatter", blocks[root], blocks=size, root=root)
     output = output_like(out, blocks.shape[1:], array.dtype)
+    output.keep_apart_from(blocks)
     output.memory[...] = blocks[root]
     return call(finish=output.finish, publishes=blocks)
 
@@ -320,10 +329,12 @@ def allgather(variants: Variants, array: Array, out: Array | None) -> Operation[
     """Allgather: publish mine, fetch all others; row r of the result is the array of rank r."""
     call = _copying(variants, "allgather", array)
     output = output_like(out, (variants.size, *array.shape), array.dtype)
-    output.memory[variants.rank] = array
-    return call(
-        finish=output.finish, publishes=as_input(array), wants=_of_peers(variants, output.memory)
-    )
+    published = as_input(array)
+    # Its own row is not overwritten: the usual way to gather in place.
+    if not is_same_memory(output.memory[variants.rank, ...], published):
+        output.keep_apart_from(published)
+    output.memory[variants.rank] = published
+    return call(finish=output.finish, publishes=published, wants=_of_peers(variants, output.memory))
 
 
 def alltoall(variants: Variants, array: Array, out: Array | None) -> Operation[Array]:
@@ -334,10 +345,10 @@ def alltoall(variants: Variants, array: Array, out: Array | None) -> Operation[A
     """
     rank, size = variants.rank, variants.size
     require_array(array)
-    published = array.copy() if out is not None and out is array else array
-    blocks = _in_blocks(published, size, "alltoall")
+    blocks = _in_blocks(array, size, "alltoall")
     call = _copying(variants, "alltoall", blocks[rank], blocks=size, shown=array)
     output = output_like(out, array.shape, array.dtype)
+    output.keep_apart_from(blocks)
     landing = output.memory.reshape(blocks.shape)
     landing[rank] = blocks[rank]
     return call(
@@ -361,10 +372,11 @@ def _copying(
     ``shown`` is the array whose shape messages state, by default the block.
     """
     kind = f"{name}.{copied_type(block)}"
+    shown_kind = f"{name}.{shown_type(block.dtype)}"
     elements = block.size * blocks
     return functools.partial(
         Operation,
-        what=describe(name, kind, block if shown is None else shown, root=root),
+        what=describe(name, shown_kind, block if shown is None else shown, root=root),
         variant=variants.first,
         kind=rooted(f"{kind}.{elements}", root),  # no node compares the sizes; the name does
         elements=elements,
@@ -376,10 +388,13 @@ def _copying(
 
 
 def _of_peers(variants: Variants, rows: Array, block: int | None = None) -> tuple[Wanted, ...]:
-    """The contributions of all other ranks, or a block of each; rank r's goes into row r."""
+    """The contributions of all other ranks, or a block of each; rank r's goes into row r.
+
+    ``rows[peer, ...]`` is a view whatever the shape; ``rows[peer]`` of one axis is a copied scalar.
+    """
     targets = variants.first.ranks
     return tuple(
-        Wanted(targets[peer], rows[peer], block)
+        Wanted(targets[peer], rows[peer, ...], block)
         for peer in range(variants.size)
         if peer != variants.rank
     )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from innet._native import _core
-from innet.collectives.arrays import byte_view
+from innet.collectives.arrays import byte_view, landing_bytes
 from innet.collectives.operation import Operation
 from innet.plans import SegmentRoom
 
@@ -22,7 +22,13 @@ _MOST_ROUNDS = 8
 
 
 def publication_and_fetches(
-    operation: Operation[Any], seq: int, room: SegmentRoom, call: str, earlier_calls: str
+    operation: Operation[Any],
+    seq: int,
+    room: SegmentRoom,
+    call: str,
+    earlier_calls: str,
+    *,
+    wraps: bool = False,
 ) -> tuple[_core.PublicationSpec | None, list[_core.FetchSpec]]:
     """The publication and the fetches of an operation under a sequence number.
 
@@ -32,6 +38,7 @@ def publication_and_fetches(
         room: bytes of a tensor that a segment carries.
         call: the rank and its call, for ranks that made another.
         earlier_calls: those before it, which the ranks compare.
+        wraps: sums of integers that leave their type are taken, modulo 2**n.
     """
     kind = _kind(operation.kind)
     segment_bytes = operation.segment_bytes(room)
@@ -53,7 +60,7 @@ def publication_and_fetches(
         )
     fetches = [
         *_sums_ahead(operation, kind, number_in_names, segmentation, segment_bytes, earlier_calls),
-        *_fetches(operation, kind, number_in_names, segmentation, earlier_calls),
+        *_fetches(operation, kind, number_in_names, segmentation, earlier_calls, wraps),
     ]
     return publication, fetches
 
@@ -64,6 +71,7 @@ def _fetches(
     seq: int,
     segmentation: _core.Segmentation,
     earlier_calls: str,
+    wraps: bool,
 ) -> list[_core.FetchSpec]:
     per_block = segmentation.segments_per_block
     fetches = []
@@ -79,10 +87,11 @@ def _fetches(
                 first,
                 end,
                 operation.elements,
-                byte_view(wanted.into),
+                landing_bytes(wanted.into),
                 wanted.by_block,
                 sizes=wanted.sizes,
                 earlier_calls=earlier_calls,
+                wraps=wraps,
             )
         )
     return fetches
@@ -127,6 +136,7 @@ def _sums_ahead(
             operation.elements,
             unused[: operation.size_bytes - segment * segment_bytes],
             earlier_calls=earlier_calls,
+            wraps=True,  # whoever requests it judges
         )
         for segment, targets in begun
     ]

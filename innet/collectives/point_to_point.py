@@ -17,8 +17,16 @@ from functools import partial
 import numpy as np
 
 from innet._native import _core
-from innet.collectives.arrays import Array, as_input, byte_view, copied_type
+from innet.collectives.arrays import (
+    Array,
+    as_input,
+    byte_view,
+    copied_type,
+    landing_bytes,
+    shown_type,
+)
 from innet.collectives.completion import Completion, failure_for_others
+from innet.collectives.operation import describe
 from innet.collectives.runner import Call, OperationRunner
 from innet.collectives.transfers import PeerFetch, Transfers
 from innet.collectives.work import Deadline, Promise, Work
@@ -199,7 +207,7 @@ class PointToPoint:
         try:
             contribution = as_input(array)
             type_name = copied_type(array)
-            what = f"send({type_name}, shape {tuple(array.shape)}, to={to}, tag={tag})"
+            what = describe("send", shown_type(array.dtype), array, to=to, tag=tag)
             kind = f"/{type_name}/{to}/{tag}"
         except BaseException as error:
             self.fail(to, tag, error)
@@ -319,7 +327,7 @@ class PointToPoint:
     def fetch(self, memory: Array, source: int, tag: int, seq: int, timeout_s: float) -> int:
         """Fetch message ``seq`` of rank ``source`` with that tag; the operation's number."""
         kind = f"/{copied_type(memory)}/{self._rank}/{tag}"
-        fetch = PeerFetch(source, kind, seq, byte_view(memory), timeout_s, elements=memory.size)
+        fetch = PeerFetch(source, kind, seq, landing_bytes(memory), timeout_s, elements=memory.size)
         return self._transfers.start_fetching(fetch)
 
     def refuse(self, why: str) -> None:
@@ -402,4 +410,6 @@ def _nothing() -> None:
 
 def describe_receipt(memory: Array, source: int | str, tag: int) -> str:
     """``recv(f32, shape (4,), from=2, tag=0)``."""
-    return f"recv({copied_type(memory)}, shape {tuple(memory.shape)}, from={source}, tag={tag})"
+    return (
+        f"recv({shown_type(memory.dtype)}, shape {tuple(memory.shape)}, from={source}, tag={tag})"
+    )

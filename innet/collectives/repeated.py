@@ -66,7 +66,8 @@ class RepeatedAllreduces:
     """The blocking allreduces of one rank of a group that repeat an earlier one.
 
     Left to the general way: the first call of each kind, traced and logged calls, subclasses of
-    arrays, and arrays that are not contiguous or have no buffer interface.
+    arrays, arrays that are not contiguous or have no buffer interface, and results over a part of
+    the input.
     """
 
     def __init__(self, runner: OperationRunner) -> None:
@@ -87,7 +88,7 @@ class RepeatedAllreduces:
         seq, what = None, "allreduce"
         try:
             earlier, after = calls.earlier.for_next()
-            key = (array.shape, array.dtype, op, out is array, earlier)
+            key = (array.shape, array.dtype, op, out is array, runner.overflow, earlier)
             prepared = self._seen.get(key)
             if prepared is None or prepared.roots is not prepared.variant.roots:
                 prepared = self._prepare(key, array, op, out)
@@ -157,4 +158,5 @@ def _is_plain(array: Array, op: str, out: Array | None) -> bool:
         and out.shape == array.shape
         and out.dtype == array.dtype
         and out.flags.carray
+        and not np.may_share_memory(out, array)
     )

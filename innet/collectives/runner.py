@@ -8,7 +8,7 @@ import math
 import operator
 from collections.abc import Callable, Collection, Generator
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, SupportsIndex, TypeVar
+from typing import Any, Generic, Literal, Protocol, SupportsIndex, TypeVar
 
 from innet._native import _core
 from innet.collectives.call_sequence import CallSequence
@@ -40,6 +40,8 @@ from innet.worker.background import Background
 from innet.worker.membership import Membership
 
 T = TypeVar("T")
+
+Overflow = Literal["raise", "wrap"]
 
 Steps = Generator[Operation[Any], Any, T]
 """A collective of several operations: yields them, is sent their results, returns its own."""
@@ -144,6 +146,7 @@ class OperationRunner:
         name: this rank as messages name it, such as ``rank 0 (h0)``.
         segment_room: bytes of a tensor that a segment carries.
         calls: numbers the collective calls.
+        overflow: what becomes of sums of integers that leave their type.
         is_closed: the communicator is closed.
     """
 
@@ -166,6 +169,7 @@ class OperationRunner:
             overhead_bytes(tuple(membership.plans), membership.size, signature)
         )
         self.is_closed = False
+        self.overflow: Overflow = "raise"
         self._log = OperationLog(membership.job, membership.name)
         prefixes = [variant.own for variant in variants.all]
         for prefix in prefixes:
@@ -180,6 +184,11 @@ class OperationRunner:
     def segment_bytes(self) -> int:
         """Bytes of a tensor that a segment of one packet carries."""
         return self.segment_room.packet_bytes
+
+    @property
+    def wraps(self) -> bool:
+        """Whether sums of integers wrap around."""
+        return self.overflow == "wrap"
 
     @property
     def label(self) -> str:
@@ -369,7 +378,7 @@ class OperationRunner:
         """Prepare the repetition of an operation that publishes one array and fetches one."""
         call = self._call_of(operation)
         publication, fetches = publication_and_fetches(
-            operation, 0, self.segment_room, call, earlier_calls
+            operation, 0, self.segment_room, call, earlier_calls, wraps=self.wraps
         )
         assert publication is not None
         return _core.RepeatedOperation(
@@ -387,7 +396,7 @@ class OperationRunner:
         """Start an operation under a sequence number; the node's number of it."""
         call = self._call_of(operation)
         publication, fetches = publication_and_fetches(
-            operation, seq, self.segment_room, call, earlier_calls
+            operation, seq, self.segment_room, call, earlier_calls, wraps=self.wraps
         )
         number = self.node.submit(
             publication,

@@ -1,12 +1,12 @@
 """The exact result of a plan: its expression evaluated with NumPy, to the bit.
 
 The arithmetic of one reduction (one rule): operands from left to right; floats narrower than
-``f32`` are widened to it, added there and rounded once at the end; integers are exact, and a
-partial result outside their type is an error; ``min`` and ``max`` hand on NaN (the left one of two)
-and take the right one of two equal operands, which matters for ``-0.0`` and ``0.0``; complex
-products are rounded after every step of ``(ac - bd) + (ad + bc)i``; on truth values ``sum``,
-``max`` and ``bor`` are "or", ``prod``, ``min`` and ``band`` are "and". The payload bits of a NaN
-that ``sum`` and ``prod`` make are not defined.
+``f32`` are widened to it, added there and rounded once at the end; integers wrap around, as
+NumPy's do, and a whole sum outside their type is an error; ``min`` and ``max`` hand on NaN (the
+left one of two) and take the right one of two equal operands, which matters for ``-0.0`` and
+``0.0``; complex products are rounded after every step of ``(ac - bd) + (ad + bc)i``; on truth
+values ``sum``, ``max`` and ``bor`` are "or", ``prod``, ``min`` and ``band`` are "and". The payload
+bits of a NaN that ``sum`` and ``prod`` make are not defined.
 """
 
 from __future__ import annotations
@@ -68,10 +68,12 @@ def evaluate(plan: Plan, shard: int, contributions: Sequence[Array], op: str) ->
 
     Raises:
         MismatchError: there is not one array per rank, or their shapes or types differ.
-        ReductionOverflow: an integer result left the range of its type.
+        ReductionOverflow: a sum of integers left the range of its type.
         CollectiveError: unknown operation or element type, or one that does not know the other.
     """
     _check(plan, contributions, op)
+    if op == "sum":
+        require_in_range(contributions)
     return _evaluate_interval(plan, plan.root_for(shard).interval, contributions, op)
 
 
@@ -91,6 +93,9 @@ def evaluate_allreduce(
     if segment_elements < 1:
         raise CollectiveError(f"a segment of {segment_elements} elements is empty; use 1 or more")
     _check(plan, contributions, op)
+    if op == "sum":
+        taking_part = range(plan.size) if contributors is None else contributors
+        require_in_range([contributions[rank] for rank in taking_part])
     flat = [np.ascontiguousarray(array).reshape(-1) for array in contributions]
     shard_of = (np.arange(flat[0].size) // segment_elements) % len(plan.roots)
     result = np.empty_like(flat[0])
@@ -103,20 +108,35 @@ def evaluate_allreduce(
 
 
 def reduce_operands(operands: Sequence[Array], op: str) -> Array:
-    """One reduction: ``operands`` combined from left to right as a node does it.
-
-    Raises:
-        ReductionOverflow: an integer result left the range of its type.
-    """
+    """One reduction: ``operands`` combined from left to right as a node does it."""
     dtype = operands[0].dtype
     element = element_type_of(dtype)
     if element is not None and element.wide is not None:
         wide = [array.astype(element.wide) for array in operands]
         with np.errstate(all="ignore"):
             return _fold(wide, _STEPS[op]).astype(dtype)
-    if np.issubdtype(dtype, np.integer) and op in ("sum", "prod"):
-        return _fold_integers(operands, op)
     return _fold(operands, _step(dtype, op))
+
+
+def require_in_range(operands: Sequence[Array]) -> None:
+    """Check that the exact sum of integers fits their type; other types always do.
+
+    Raises:
+        ReductionOverflow: it does not.
+    """
+    dtype = operands[0].dtype
+    if not np.issubdtype(dtype, np.integer):
+        return
+    # Upper and lower halves, whose sums int64 holds for any number of ranks that exists.
+    half = 4 * dtype.itemsize
+    limits = np.iinfo(dtype)
+    low = sum((operand & ((1 << half) - 1)).astype(np.int64) for operand in operands)
+    high = sum((operand >> half).astype(np.int64) for operand in operands) + (low >> half)
+    if np.any(high > limits.max >> half) or np.any(high < limits.min >> half):
+        raise ReductionOverflow(
+            f"the sum of {dtype} leaves the range {limits.min}..{limits.max}; "
+            "use a wider type, or scale the values first"
+        )
 
 
 def _step(dtype: np.dtype[Any], op: str) -> Callable[[Array, Array], Array]:
@@ -162,21 +182,6 @@ def _fold(operands: Sequence[Array], combine: Callable[[Array, Array], Array]) -
         for operand in operands[1:]:
             result = combine(result, operand)
     return result
-
-
-def _fold_integers(operands: Sequence[Array], op: str) -> Array:
-    dtype = operands[0].dtype
-    limits = np.iinfo(dtype)
-    # Python's own integers cannot wrap around.
-    result = operands[0].astype(object)
-    for operand in operands[1:]:
-        result = _STEPS[op](result, operand.astype(object))
-        if result.size and (result.max() > limits.max or result.min() < limits.min):
-            raise ReductionOverflow(
-                f"{op} of {dtype} left the range {limits.min}..{limits.max}; "
-                "use a wider type, or scale the values first"
-            )
-    return result.astype(dtype)
 
 
 def _check(plan: Plan, contributions: Sequence[Array], op: str) -> None:

@@ -312,8 +312,7 @@ def _contribute_no_used_parameters() -> None:
 
     With ``find_unused_parameters``, ranks add up maps of the parameters that each one used. In
     PyTorch 2.13 a joined rank contributes the contents of its map: uninitialised memory if it had
-    no input at all, else the last sum, which therefore grows with each step. With Gloo the sum
-    wraps around; innet reports an integer overflow.
+    no input at all, else the last sum, which therefore grows with each step, and wraps around.
     """
     replaced: Any = DistributedDataParallel  # its methods have no types
     as_it_is = replaced._match_unused_params_allreduce

@@ -49,6 +49,7 @@ class RankGroup(ProcessGroup):
         # The one constructor that takes subclasses; the stub does not list it.
         super().__init__(communicator.rank, communicator.size)  # type: ignore[call-arg]
         self.communicator = communicator
+        communicator.overflow = "wrap"  # as Gloo and NCCL add integers
         self.options = options or Options()
         self.launcher = Launcher(communicator)
         self._store = store

@@ -107,7 +107,9 @@ def plain_reduction(tensor: torch.Tensor, op: ReduceOp) -> str | None:
     ``None`` where each rank computes as well (AVG, PREMUL_SUM), where NumPy has no view of the
     tensor's memory, and where the tensor is large.
     """
-    if tensor.dtype not in _TYPES_OF_NUMPY or tensor.nbytes > _SHORT_BYTES:
+    if type(tensor) not in _PLAIN_TENSORS or tensor.dtype not in _TYPES_OF_NUMPY:
+        return None
+    if tensor.nbytes > _SHORT_BYTES:
         return None
     if not tensor.is_contiguous() or tensor.device.type != "cpu":
         return None
@@ -146,6 +148,7 @@ _CARRIERS: dict[np.dtype[Any], tuple[npt.DTypeLike, torch.dtype]] = {
 }
 """Types of NumPy that torch takes as integers of their size, then views as its own types."""
 
+_PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter)
 _TYPES_OF_NUMPY = frozenset(
     {torch.float32, torch.float64, torch.float16, torch.int8, torch.int16, torch.int32, torch.int64}
 )
@@ -204,6 +207,11 @@ def as_array(tensor: torch.Tensor) -> Array:
             f"a tensor is on {tensor.device}, and this operation of the innet backend needs CPU "
             "memory; pass tensor.cpu() and copy the result back"
         )
+    if tensor.is_nested:
+        raise CollectiveError(
+            "a tensor is nested: its rows differ in length; pass tensor.to_padded_tensor(0), or "
+            "each of tensor.unbind()"
+        )
     if tensor.layout != torch.strided:
         raise CollectiveError(
             f"a tensor has the layout {tensor.layout}; pass tensor.to_dense(), or make the module "
@@ -222,6 +230,12 @@ def as_array(tensor: torch.Tensor) -> Array:
         array: npt.NDArray[Any] = tensor.detach().view(carrier).numpy().view(seen_as)
         return array
     except (RuntimeError, TypeError) as error:
+        if type(tensor) not in _PLAIN_TENSORS:
+            raise CollectiveError(
+                f"a {type(tensor).__name__} is more than its elements, which alone would be sent; "
+                "pass the tensor in it, such as to_local() of a DTensor or get_data() of a "
+                "MaskedTensor"
+            ) from error
         raise CollectiveError(
             f"a tensor of {tensor.dtype} cannot be sent: {error}. Send its bits as "
             "tensor.contiguous().view(torch.uint8)."

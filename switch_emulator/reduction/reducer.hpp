@@ -118,7 +118,7 @@ struct ReducerCounters {
              &ReducerCounters::sums_ahead},
             {"mismatches", "mismatches", kCounter,
              "Reductions whose operands differ in type or size", &ReducerCounters::mismatches},
-            {"overflows", "overflows", kCounter, "Integer reductions that overflowed their type",
+            {"overflows", "overflows", kCounter, "Sums of integers that left their type",
              &ReducerCounters::overflows},
             {"slots_in_use", "reduction_slots_in_use", kGauge, "Reductions under way",
              &ReducerCounters::slots_in_use},

@@ -207,8 +207,8 @@ ArrivedOperand Reducer::State::keep(const wire::DataView& data, const PacketRef&
     if (const wire::ByteView stated = data.earlier_calls(); !stated.empty()) {
         earlier_calls = pool.copy_of(stated.first(std::min(stated.size(), wire::kMaxEarlierCalls)));
     }
-    return {std::move(share), data.tensor_elements(), data.final_segment(),
-            std::move(earlier_calls), data.segments_received()};
+    return {std::move(share),         data.tensor_elements(),   data.final_segment(),
+            std::move(earlier_calls), data.segments_received(), data.sum_carry().value_or(0)};
 }
 
 void Reducer::State::operand_arrived(std::uint32_t place, std::uint32_t operand,
@@ -347,10 +347,10 @@ void Reducer::State::finish(std::uint32_t place) {
     const ReductionName& name = slots.name(place);
     ResultBuilder::Outcome outcome =
         results.value(name, slots[place], *signer_of(*slots[place].rule));
-    if (outcome.status != ReduceStatus::kOk) {
-        ++counters.overflows;
+    if (outcome.carries) ++counters.overflows;
+    if (outcome.status == ReduceStatus::kTooLarge) {
         finish_with_error({Waiter::Kind::kSlot, place, 0}, wire::TensorErrorCode::kOverflow,
-                          failure_text(name, outcome.status));
+                          too_large_text(name));
         return;
     }
     if (slots[place].goes_ahead) {

@@ -92,6 +92,23 @@ std::optional<std::uint64_t> segments_received_by_all(const Slot& slot) {
     return least;
 }
 
+/// The carry of the operands' own sums; nothing when there is none.
+std::optional<std::uint64_t> carry_of_operands(const Slot& slot) {
+    std::uint64_t carry = 0;
+    for (const SlotOperand& operand : slot.operands) {
+        if (operand.takes_part) carry += operand.arrived->carry;
+    }
+    return carry == 0 ? std::nullopt : std::optional(carry);
+}
+
+/// Adds the carry of a result to that of its operands; whether that changes the packet.
+bool add_carry(wire::DataFields& fields, std::uint64_t carry) {
+    if (carry == 0) return false;
+    carry += fields.sum_carry.value_or(0);
+    fields.sum_carry = carry == 0 ? std::nullopt : std::optional(carry);
+    return true;
+}
+
 /// The error when ranks of another operand called something else before than those of `latest`. The
 /// others agree: the first that knows stands for all.
 std::optional<std::string> find_other_calls(const Slot& slot, std::size_t latest) {
@@ -143,12 +160,9 @@ std::optional<std::string> find_disagreement(const ReductionName& name, const Sl
     return std::nullopt;
 }
 
-std::string failure_text(const ReductionName& name, ReduceStatus status) {
-    const std::string subject = "the reduction over ranks " + interval_text(name.interval()) +
-                                " in operation " + std::to_string(name.sequence());
-    return subject + (status == ReduceStatus::kTooLarge
-                          ? " fits in no packet; send fewer entries in a segment"
-                          : " leaves the range of its integer type");
+std::string too_large_text(const ReductionName& name) {
+    return "the reduction over ranks " + interval_text(name.interval()) + " in operation " +
+           std::to_string(name.sequence()) + " fits in no packet; send fewer entries in a segment";
 }
 
 ResultBuilder::Outcome ResultBuilder::value(const ReductionName& name, const Slot& slot,
@@ -165,27 +179,35 @@ ResultBuilder::Outcome ResultBuilder::value(const ReductionName& name, const Slo
     fields.tensor_elements = first.tensor_elements;
     fields.earlier_calls = earlier_calls_of(slot);
     fields.segments_received = segments_received_by_all(slot);
+    fields.sum_carry = carry_of_operands(slot);
     const Format& format = name.format();
     Draft result{signer, {}, {}, {}};
     const ReduceStatus status = format.has_fixed_size() ? draft_fixed(format, fields, result)
                                                         : draft_varying(format, fields, result);
     if (status != ReduceStatus::kOk || !result.packet) return {{}, status};
     result.packet.set_virtual_bytes(virtual_bytes_of(slot, result.content.size()));
-    return {sign(std::move(result)), status};
+    return {sign(std::move(result)), status, fields.sum_carry.has_value()};
 }
 
-ReduceStatus ResultBuilder::draft_fixed(const Format& format, const wire::DataFields& fields,
+ReduceStatus ResultBuilder::draft_fixed(const Format& format, wire::DataFields& fields,
                                         Draft& into) {
     encode(fields, operands_.front().size(), into);
     if (!into.packet) return ReduceStatus::kOk;
-    return format.reduce(operands_, into.content).status;
+    const Reduced reduced = format.reduce(operands_, into.content);
+    if (!add_carry(fields, reduced.carry)) return reduced.status;
+    const PacketRef without = std::move(into.packet);
+    const std::span<const std::uint8_t> content = into.content;
+    encode(fields, reduced.size, into);
+    if (into.packet) std::ranges::copy(content, into.content.begin());
+    return reduced.status;
 }
 
-ReduceStatus ResultBuilder::draft_varying(const Format& format, const wire::DataFields& fields,
+ReduceStatus ResultBuilder::draft_varying(const Format& format, wire::DataFields& fields,
                                           Draft& into) {
     varying_.resize(std::min(format.max_result_size(operands_), kMaxVaryingBytes));
     const Reduced reduced = format.reduce(operands_, varying_);
     if (reduced.status != ReduceStatus::kOk) return reduced.status;
+    add_carry(fields, reduced.carry);
     encode(fields, reduced.size, into);
     if (!into.packet) return ReduceStatus::kTooLarge;
     std::copy_n(varying_.begin(), reduced.size, into.content.begin());

@@ -21,8 +21,8 @@ inline constexpr Duration kResultFreshness = std::chrono::seconds(10);
 std::optional<std::string> find_disagreement(const ReductionName& name, const Slot& slot,
                                              std::size_t latest);
 
-/// The reason why agreeing operands have no result, as text.
-std::string failure_text(const ReductionName& name, ReduceStatus status);
+/// The reason why a result of varying size is not sent.
+std::string too_large_text(const ReductionName& name);
 
 /// Makes signed Data of reductions.
 class ResultBuilder {
@@ -32,6 +32,7 @@ class ResultBuilder {
     struct Outcome {
         PacketRef data;  ///< empty when it cannot be encoded or signed
         ReduceStatus status = ReduceStatus::kOk;
+        bool carries = false;  ///< a sum of integers that left its type
     };
     /// The reduction of a slot's operands that take part, all of which have arrived and agree. No
     /// Data unless the status is kOk.
@@ -49,10 +50,11 @@ class ResultBuilder {
     };
     /// Encodes all but content and signature; no packet when they do not fit.
     void encode(wire::DataFields fields, std::size_t content_size, Draft& into);
-    /// Drafts the reduction of `operands_`, which has their size.
-    ReduceStatus draft_fixed(const Format& format, const wire::DataFields& fields, Draft& into);
+    /// Drafts the reduction of `operands_`, which has their size. `fields` has the carry of the
+    /// operands, and gets that of the result.
+    ReduceStatus draft_fixed(const Format& format, wire::DataFields& fields, Draft& into);
     /// Drafts a reduction whose size is known only after reducing.
-    ReduceStatus draft_varying(const Format& format, const wire::DataFields& fields, Draft& into);
+    ReduceStatus draft_varying(const Format& format, wire::DataFields& fields, Draft& into);
     static PacketRef sign(Draft draft);
 
     PacketPool& pool_;

@@ -20,6 +20,7 @@ struct ArrivedOperand {
     PacketRef earlier_calls;  ///< empty: none are stated
     /// Number of segments of the sum that all its ranks hold; empty: not stated.
     std::optional<std::uint64_t> segments_received;
+    std::uint64_t carry = 0;  ///< of a sum of integers (formats/carry.hpp)
 };
 
 /// An operand that is already there when its reduction starts.

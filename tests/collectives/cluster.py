@@ -225,8 +225,13 @@ class Cluster:
                 membership.release()
                 membership.release = lambda: None
 
-    def run(self, rank_program: Callable[[Communicator], Any]) -> list[Any]:
+    def run(
+        self,
+        rank_program: Callable[[Communicator], Any],
+        communicators: Sequence[Communicator] | None = None,
+    ) -> list[Any]:
         """Run the program on every rank at once; results (or the exceptions raised) by rank."""
+        communicators = self.communicators if communicators is None else communicators
 
         def guarded(communicator: Communicator) -> Any:
             try:
@@ -234,8 +239,8 @@ class Cluster:
             except Exception as error:
                 return error
 
-        with ThreadPoolExecutor(len(self.communicators)) as pool:
-            return list(pool.map(guarded, self.communicators))
+        with ThreadPoolExecutor(len(communicators)) as pool:
+            return list(pool.map(guarded, communicators))
 
     def status(self, node: str) -> dict[str, Any]:
         """Counters of a node."""

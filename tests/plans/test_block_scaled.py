@@ -62,7 +62,7 @@ def test_sums_equal_the_reference(seed: int, operands: int, blocks: int) -> None
     tensors = [random.integers(0, 256, blocks * 33, np.uint8) for _ in range(operands)]
     if seed % 2:
         tensors = [encode(numbers_of(seed // 2 + 3 * k, blocks * 32))[0] for k in range(operands)]
-    result = np.frombuffer(_core.reduce("sum.q8", tensors), np.uint8)
+    result = np.frombuffer(_core.reduce("sum.q8", tensors)[0], np.uint8)
     assert result.tobytes() == block_scaled.sum_operands(tensors).tobytes()
 
 
@@ -81,7 +81,7 @@ def test_nan_and_infinity_mark_only_their_block(bad: float) -> None:
     assert not lost.any()
     ones, _ = encode(np.ones(96, np.float32))
     for operands in ([encoded, ones, ones], [ones, ones, encoded]):
-        total = decode(np.frombuffer(_core.reduce("sum.q8", operands), np.uint8), 96)
+        total = decode(np.frombuffer(_core.reduce("sum.q8", operands)[0], np.uint8), 96)
         assert np.isnan(total[32:64]).all()
         assert (total[:32] == 3).all()
         assert (total[64:] == 3).all()
@@ -90,7 +90,9 @@ def test_nan_and_infinity_mark_only_their_block(bad: float) -> None:
 def test_a_sum_beyond_the_largest_number_is_marked() -> None:
     large, _ = encode(np.full(32, 2.0**127, np.float32))
     assert (decode(large, 32) == 2.0**127).all()
-    assert np.isnan(decode(np.frombuffer(_core.reduce("sum.q8", [large] * 2), np.uint8), 32)).all()
+    assert np.isnan(
+        decode(np.frombuffer(_core.reduce("sum.q8", [large] * 2)[0], np.uint8), 32)
+    ).all()
 
 
 def test_malformed_blocks_are_refused() -> None:

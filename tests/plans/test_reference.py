@@ -165,24 +165,30 @@ def test_narrow_floats_are_rounded_once_per_node(
 
 
 @pytest.mark.parametrize("dtype", ["i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"])
-@pytest.mark.parametrize("op", ["sum", "prod"])
-def test_integers_never_wrap_around(dtype: str, op: str, star: Callable[..., Topology]) -> None:
+def test_sums_of_integers_are_exact_or_an_error(dtype: str, star: Callable[..., Topology]) -> None:
     plan = make_plan("ring", star(3))
-    limit = np.iinfo(DTYPES[dtype]).max
-    fits = [np.array([v], DTYPES[dtype]) for v in (limit, 0 if op == "sum" else 1, 0)]
-    assert evaluate(plan, 0, fits, op).dtype == DTYPES[dtype]
-    for others in ((1, 0), (2, limit)):
-        too_much = [np.array([v], DTYPES[dtype]) for v in (limit, *others)]
-        if op == "prod" and others == (1, 0):
-            continue
-        with pytest.raises(ReductionOverflow, match="left the range"):
-            evaluate(plan, 0, too_much, op)
+    limits = np.iinfo(DTYPES[dtype])
+    low = -1 if limits.min else 0
+    for numbers in ((limits.max, 0, 0), (limits.max, 1, low), (1, low, limits.max)):
+        arrays = [np.array([number], DTYPES[dtype]) for number in numbers]
+        for shape in ((1,), ()):
+            shaped = [array.reshape(shape) for array in arrays]
+            if sum(numbers) > limits.max:
+                with pytest.raises(ReductionOverflow, match="leaves the range"):
+                    evaluate(plan, 0, shaped, "sum")
+            else:
+                assert evaluate(plan, 0, shaped, "sum").item() == sum(numbers)
+    for numbers in ((limits.max, 1, 0), (limits.max, limits.max, 0), (limits.min, low, low)):
+        if not limits.min <= sum(numbers) <= limits.max:
+            arrays = [np.array([number], DTYPES[dtype]) for number in numbers]
+            with pytest.raises(ReductionOverflow):
+                evaluate_allreduce(plan, arrays, "sum", 64)
 
 
-def test_negative_integers_overflow_too() -> None:
-    arrays = [np.array([v], np.int64) for v in (np.iinfo(np.int64).min, -1)]
-    with pytest.raises(ReductionOverflow):
-        reduce_operands(arrays, "sum")
+def test_products_of_integers_wrap_around(star: Callable[..., Topology]) -> None:
+    plan = make_plan("ring", star(3))
+    arrays = [np.array([number], np.int8) for number in (100, 3, -1)]
+    assert evaluate(plan, 0, arrays, "prod").tolist() == [-44]
 
 
 @pytest.mark.parametrize("op", ["sum", "prod", "min", "max"])

@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from torch.distributed import ReduceOp
+from torch.masked import masked_tensor
 
 from innet.errors import CollectiveError, MismatchError
 from innet.torch_backend.process_group import InnetProcessGroup
@@ -27,6 +28,7 @@ from tests.torch_backend.ranks import (
 pytestmark = pytest.mark.torch
 
 ELEMENTS = 5000
+MASK = torch.tensor([True, False])
 TYPES = (
     torch.float32,
     torch.float64,
@@ -276,6 +278,12 @@ def test_all_ranks_get_a_mismatch_error(ranks: Ranks) -> None:
             "ReduceOp.SUM",
         ),
         (lambda g: g.broadcast([torch.ones(3).to_sparse()]), "to_dense"),
+        (lambda g: g.broadcast([masked_tensor(torch.ones(2), MASK)]), "MaskedTensor is more than"),
+        (lambda g: g.allreduce([masked_tensor(torch.ones(2), MASK)]), "MaskedTensor is more than"),
+        (
+            lambda g: g.allreduce([torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])]),
+            "row",
+        ),
         (lambda g: g.broadcast([torch.ones(3, device="meta")]), "tensor.cpu"),
         (
             lambda g: g.broadcast([torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.qint8)]),

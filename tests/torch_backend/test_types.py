@@ -170,3 +170,24 @@ def test_infinities_and_nans_survive(ranks: Ranks) -> None:
     assert result[0] == float("inf")
     assert result[1].isnan()
     assert result[2] == SIZE
+
+
+@pytest.mark.parametrize("dtype", [*SIGNED, *UNSIGNED], ids=str)
+def test_integers_wrap_around_as_with_gloo(ranks: Ranks, dtype: torch.dtype) -> None:
+    """Also on the way to a sum that fits, in small tensors, large ones and lists of them."""
+    limits = torch.iinfo(dtype)
+    for elements in (3, 40_000):
+        for numbers in ([limits.max, 1, 0, 0], [limits.max, limits.max, 0, 2]):
+            modulus = limits.max - limits.min + 1
+            wrapped = (sum(numbers) - limits.min) % modulus + limits.min
+            expected = torch.full((elements,), wrapped, dtype=dtype)
+            full = functools.partial(torch.full, (elements,), dtype=dtype)
+            found = allreduced(ranks, ReduceOp.SUM, lambda rank: full(numbers[rank]))  # noqa: B023
+            assert same_bits(found, expected)
+    pairs = [3, 5, limits.max, 1]
+    product = allreduced(
+        ranks, ReduceOp.PRODUCT, lambda rank: torch.tensor([pairs[rank]], dtype=dtype)
+    )
+    modulus = limits.max - limits.min + 1
+    wrapped = (15 * limits.max - limits.min) % modulus + limits.min
+    assert product.tolist() == [wrapped]

@@ -40,6 +40,10 @@ AnswerCheck check_answer(const FetchSpec& spec, std::uint64_t segment, const wir
                 wire::earlier_calls_differ(data.name().to_uri(), earlier, "this rank",
                                            spec.earlier_calls)};
     }
+    if (data.sum_carry().value_or(0) != 0 && !spec.wraps) {
+        return {OperationStatus::kOverflow,
+                "the sum " + data.name().to_uri() + " leaves the range of its integer type"};
+    }
     const auto elements = data.tensor_elements();
     if (elements && *elements != spec.tensor_elements) {
         return {OperationStatus::kMismatch,

@@ -97,6 +97,7 @@ struct FetchSpec {
     security::SegmentTagger* tagger = nullptr;
     SegmentReceiver* receiver = nullptr;  ///< takes the answers; `into` is not used then
     std::string earlier_calls = {};       ///< as of the publication
+    bool wraps = false;  ///< takes sums of integers that left their type, modulo 2^n
 };
 
 /// Whether the operation fetches names under `prefix`. All fetches of an operation are in one

@@ -68,6 +68,8 @@ bool DataView::read_meta_info(ByteView value) {
                 earlier_calls_ = element->value;
             } else if (element->type == kSegmentsReceived) {
                 segments_received_ = read_nonnegative(element->value);
+            } else if (element->type == kSumCarry) {
+                sum_carry_ = read_nonnegative(element->value);
             } else if (is_critical(element->type) && !is_application_meta(element->type)) {
                 return false;
             }
@@ -255,6 +257,7 @@ struct DataSizes {
         if (fields.segments_received) {
             size += nonnegative_element_size(kSegmentsReceived, *fields.segments_received);
         }
+        if (fields.sum_carry) size += nonnegative_element_size(kSumCarry, *fields.sum_carry);
         return size;
     }
 
@@ -292,6 +295,7 @@ void write_meta_info(Writer& writer, const DataFields& fields, const DataSizes& 
     if (fields.segments_received) {
         writer.nonnegative_element(kSegmentsReceived, *fields.segments_received);
     }
+    if (fields.sum_carry) writer.nonnegative_element(kSumCarry, *fields.sum_carry);
 }
 
 void write_signature_info(Writer& writer, const DataFields& fields, const DataSizes& sizes) {

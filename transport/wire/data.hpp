@@ -64,6 +64,9 @@ class DataView {
     /// has holds all segments of the whole sum below this one.
     std::optional<std::uint64_t> segments_received() const { return segments_received_; }
 
+    /// Of a sum of integers that left its type: what is left out of it, as one number.
+    std::optional<std::uint64_t> sum_carry() const { return sum_carry_; }
+
     /// The packet's implicit digest, if already computed; else empty.
     ByteView implicit_digest() const { return implicit_digest_; }
     /// Stores the digest for later readers of this view. `digest` must outlive the view.
@@ -92,6 +95,7 @@ class DataView {
     std::optional<std::uint64_t> tensor_elements_;
     std::optional<std::uint64_t> tensor_error_;
     std::optional<std::uint64_t> segments_received_;
+    std::optional<std::uint64_t> sum_carry_;
     ContentType content_type_ = ContentType::kBlob;
     SignatureType signature_type_ = SignatureType::kDigestSha256;
 };
@@ -114,7 +118,7 @@ struct DataFrame {
 /// Why a tensor or a sum cannot be given (value of the TensorError element).
 enum class TensorErrorCode : std::uint8_t {
     kMismatch = 1,  ///< ranks called different operations, shapes or types
-    kOverflow = 2,  ///< an integer reduction left its type's range
+    kOverflow = 2,  ///< the sum fits in no packet, or a rank's own values left their type
     kAborted = 3,   ///< the publisher gave the operation up
     kFailed = 4,    ///< the publisher's call failed before it contributed
 };
@@ -131,6 +135,7 @@ struct DataFields {
     std::optional<TensorErrorCode> tensor_error;
     ByteView earlier_calls;  ///< empty: element left out
     std::optional<std::uint64_t> segments_received;
+    std::optional<std::uint64_t> sum_carry;
     SignatureType signature_type = SignatureType::kDigestSha256;
     NameView key_name;             ///< empty: no KeyLocator
     ByteView signature_extension;  ///< whole elements after KeyLocator, such as a ValidityPeriod

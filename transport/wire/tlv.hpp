@@ -76,6 +76,7 @@ enum Type : std::uint32_t {
     kTensorError = 0x82,
     kEarlierCalls = 0x94,
     kSegmentsReceived = 0x96,
+    kSumCarry = 0x9c,
     // innet: in an Interest, which any node may ignore (docs/protocol.md, "Requests", "Drafts").
     kAttachedRoots = 0x98,
     kAcceptsDraft = 0x9a,

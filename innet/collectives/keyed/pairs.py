@@ -326,12 +326,13 @@ class Pairs:
     values: Array
 
     @classmethod
-    def combined(cls, keys: Array, values: Array, op: str) -> Pairs:
+    def combined(cls, keys: Array, values: Array, op: str, *, wraps: bool = False) -> Pairs:
         """Sort pairs and reduce those of equal keys, in the order in which they are given.
 
         Raises:
             CollectiveError: unknown operation, or no pairs.
-            ReductionOverflow: an integer left its type.
+            ReductionOverflow: the sum of this rank's values for a key left its type. Not if it
+                ``wraps`` around.
         """
         if op not in _COMBINE:
             raise CollectiveError(f"unknown reduction {op!r}; known: {', '.join(_COMBINE)}")
@@ -343,6 +344,8 @@ class Pairs:
         is_first = np.ones(len(mixed), bool)
         is_first[1:] = mixed[1:] != mixed[:-1]
         if not is_first.all():
+            if op == "sum" and values.dtype.kind == "i" and not wraps:
+                _require_in_range(values, is_first)
             values = _reduce_runs(values, is_first, op)
             mixed = mixed[is_first]
         return cls(pair_type, mixed, values)
@@ -354,32 +357,28 @@ class Pairs:
         return keys[order].view(self.type.key), self.values[order]
 
 
+def _require_in_range(values: Array, is_first: npt.NDArray[np.bool_]) -> None:
+    """Check that the sum of each run of ``values`` fits their type."""
+    half = 4 * values.itemsize
+    starts = np.flatnonzero(is_first)
+    low = np.add.reduceat(values & ((1 << half) - 1), starts)
+    high = np.add.reduceat(values >> half, starts) + (low >> half)
+    limits = np.iinfo(values.dtype)
+    if np.any(high > limits.max >> half) or np.any(high < limits.min >> half):
+        raise ReductionOverflow(
+            f"the sum of one rank's values for a key leaves the range of {values.dtype}; "
+            "scale the values first"
+        )
+
+
 def _reduce_runs(values: Array, is_first: npt.NDArray[np.bool_], op: str) -> Array:
     """Each run of ``values`` reduced from left to right."""
     run = np.cumsum(is_first) - 1
-    if values.dtype.kind == "i" and op in ("sum", "prod") and _may_overflow(values, run, op):
-        # Python's own integers cannot wrap around.
-        exact = values[is_first].astype(object)
-        _COMBINE[op].at(exact, run[~is_first], values[~is_first].astype(object))
-        limits = np.iinfo(values.dtype)
-        if max(exact) > limits.max or min(exact) < limits.min:
-            raise ReductionOverflow(
-                f"the {op} of one rank's values for a key leaves the range of {values.dtype}; "
-                "scale the values first"
-            )
-        return exact.astype(values.dtype)
     reduced: Array = values[is_first]
     # Overflow to infinity and NaN are results here, not accidents.
     with np.errstate(all="ignore"):
         _COMBINE[op].at(reduced, run[~is_first], values[~is_first])
     return reduced
-
-
-def _may_overflow(values: Array, run: Array, op: str) -> bool:
-    largest = max(abs(int(values.max())), abs(int(values.min())))
-    longest = int(np.bincount(run).max())
-    bound = largest * longest if op == "sum" else max(1, largest) ** min(longest, 64)
-    return bound > np.iinfo(values.dtype).max
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from innet.collectives.arrays import Array, Output, as_input, output_like, require_array
+from innet.collectives.arrays import (
+    Array,
+    Output,
+    as_input,
+    output_like,
+    plain_array,
+    require_array,
+)
 from innet.collectives.group import Variants
 from innet.collectives.keyed.pairs import (
     COARSE_BUCKETS_LOG2,
@@ -172,7 +179,9 @@ class KeyedReductions:
     ) -> Work[KeysAndValues | None]:
         """Start a reduction of key-value pairs."""
         with self._runner.calls.call("reduce_by_key", _MOST_STEPS):
-            pairs = Pairs.combined(np.asarray(keys), np.asarray(values), op)
+            pairs = Pairs.combined(
+                plain_array(keys), plain_array(values), op, wraps=self._runner.wraps
+            )
             if root is not None:
                 self._runner.require_rank(root)
             to_root = "" if root is None else f", root={root}"
@@ -189,8 +198,8 @@ class KeyedReductions:
     def allreduce_sparse(self, indices: Array, values: Array, size: int) -> Work[Array]:
         """Start a sum of sparse vectors: a reduction whose keys are indices into the vector."""
         with self._runner.calls.call("allreduce_sparse", _MOST_STEPS):
-            indices, values = np.asarray(indices), np.asarray(values)
-            pairs = Pairs.combined(_as_keys(indices, size), values, "sum")
+            indices, values = plain_array(indices), plain_array(values)
+            pairs = Pairs.combined(_as_keys(indices, size), values, "sum", wraps=self._runner.wraps)
             call = _KeyedCall(
                 what=f"allreduce_sparse({pairs.type.layout.name}, {size} elements)",
                 pairs=pairs,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import numpy.typing as npt
 
+from innet.collectives.arrays import plain_array
 from innet.collectives.masked.fixed_point import FixedPoint, require_limit
 from innet.collectives.masked.masked_round import require_majority
 from innet.collectives.masked.round_sequence import Close, RoundSequence, SumRequest
@@ -116,7 +116,7 @@ class MaskedSum(JointlyClosed):
         self._sequence.run(Close)
 
     def _request(self, array: npt.ArrayLike) -> SumRequest:
-        values = np.asarray(array)
+        values = plain_array(array)
         FixedPoint.of(values.dtype, self.communicator.size, self._limit).check(values)
         description = (
             f"sum {self._number} of {values.dtype} of shape {values.shape}, "

@@ -110,7 +110,7 @@ class OneSided:
     def register(self, name: str, array: Array) -> RegisteredArray:
         """Let other ranks read and write ``array``."""
         self._runner.require_open()
-        copied_type(array)
+        _require_named_type(array)
         if not array.flags.writeable or not array.flags.c_contiguous:
             raise CollectiveError(
                 f"the array to register as {name!r} must be writable and contiguous; register "
@@ -178,7 +178,7 @@ class OneSided:
         self._runner.require_member(to)
         quoted_path(name)  # no array can have another name
         limit_s = timeout_or(timeout_s, self._runner.timeout_s)
-        copied_type(array)
+        _require_named_type(array)
         if combine not in get_args(Combine):
             raise CollectiveError(
                 f"unknown combine={combine!r}; a put can {' or '.join(get_args(Combine))}"
@@ -356,6 +356,24 @@ class _Landing:
         if self.memory is not self._wanted:
             self._wanted[:] = self.memory[self._skipped : self._skipped + self._wanted.size]
         return self._output.finish()
+
+
+def _require_named_type(array: Array) -> None:
+    """Refuse types that their name does not describe: requests state the name alone.
+
+    Raises:
+        CollectiveError: the array is not plain memory, or its elements have fields or units.
+    """
+    copied_type(array)
+    try:
+        is_named = dtype_called(array.dtype.name) == array.dtype
+    except TypeError:
+        is_named = False
+    if not is_named:
+        raise CollectiveError(
+            f"arrays of {array.dtype} cannot be read and written by other ranks, which know a type "
+            "by its name; pass array.view(numpy.uint8), an array over the same memory"
+        )
 
 
 def _bounds(rows: slice | None) -> Rows | None:

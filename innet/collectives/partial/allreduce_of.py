@@ -10,7 +10,16 @@ from functools import partial
 import numpy as np
 
 from innet._native import _core
-from innet.collectives.arrays import Array, Bytes, Output, as_input, output_like, reduction_type
+from innet.collectives.arrays import (
+    Array,
+    Bytes,
+    Output,
+    as_input,
+    is_same_memory,
+    output_like,
+    reduction_type,
+    require_array,
+)
 from innet.collectives.operation import Operation, Wanted, describe
 from innet.collectives.partial.rounds import (
     READY_BYTES,
@@ -28,7 +37,7 @@ from innet.collectives.transfers import Inbox, Transfers
 from innet.collectives.work import Work
 from innet.errors import CollectiveError, DeadlineExceeded, MismatchError
 from innet.node.messages import named_ranks
-from innet.plans.reference import reduce_operands
+from innet.plans.reference import reduce_operands, require_in_range
 from innet.worker.background import Alarm, Background
 
 READY_KIND = "/ready"
@@ -193,6 +202,10 @@ class _Contribution:
     """
 
     def __init__(self, array: Array, late: Array | None) -> None:
+        if late is not None:
+            require_array(late)
+            if np.may_share_memory(late, array):
+                raise CollectiveError("late= and the contribution share memory; pass two arrays")
         if late is not None and not (
             late.shape == array.shape and late.dtype == array.dtype and late.flags.writeable
         ):
@@ -236,7 +249,8 @@ class _Contribution:
 
 
 def _sum(first: Array, second: Array) -> Array:
-    return reduce_operands([np.ascontiguousarray(first), np.ascontiguousarray(second)], "sum")
+    require_in_range([first, second])
+    return reduce_operands([first, second], "sum")
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,6 +296,8 @@ class PartialReductions:
                 )
             contribution = _Contribution(array, late)
             output = output_like(out, array.shape, array.dtype)
+            if not is_same_memory(output.memory, as_input(array)):
+                output.keep_apart_from(array)
             what = describe("allreduce_of", kind, array, k=policy.k)
             number = self._rounds.begin(policy, runner.timeout_s, what)
             call = _RoundCall(number, runner.calls.next, what)

@@ -17,13 +17,14 @@ inline constexpr std::size_t kMaxOperands = std::size_t{1} << 15U;
 
 enum class ReduceStatus : std::uint8_t {
     kOk,
-    kOverflow,  ///< the result is outside the type
     kTooLarge,  ///< the result does not fit into one packet; only with results of varying size
 };
 
 struct Reduced {
     ReduceStatus status = ReduceStatus::kOk;
     std::size_t size = 0;  ///< bytes written, when `status` is kOk
+    /// What the sums of integers left out, as one number (carry.hpp); 0: nothing.
+    std::uint64_t carry = 0;
 };
 
 /// Stateless; one object serves all reductions of its kind, from several threads.

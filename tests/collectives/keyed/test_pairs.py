@@ -112,14 +112,15 @@ def test_equal_keys_of_one_rank_are_added_in_the_order_given():
     assert summed == {3: -1e8, 7: 1e8}
 
 
-def test_integers_of_one_rank_do_not_wrap_around():
+def test_sums_of_one_rank_wrap_around_only_where_that_is_asked_for():
     keys = np.zeros(3, np.uint32)
     most = np.iinfo(np.int64).max
     with pytest.raises(ReductionOverflow):
         Pairs.combined(keys, np.array([most, 1, 0]), "sum")
     assert Pairs.combined(keys, np.array([most, -1, 1]), "sum").values == [most]
-    with pytest.raises(ReductionOverflow):
-        Pairs.combined(keys, np.array([2**40, 2**40, 1]), "prod")
+    least = np.iinfo(np.int64).min
+    assert Pairs.combined(keys, np.array([most, 1, 0]), "sum", wraps=True).values == [least]
+    assert Pairs.combined(keys, np.array([2**40, 2**40, 1]), "prod").values == [0]
     assert Pairs.combined(keys, np.array([2**40, 2**20, -1]), "prod").values == [-(2**60)]
 
 

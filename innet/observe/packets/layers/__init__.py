@@ -78,6 +78,7 @@ __all__ = [
     "SignatureTime",
     "SignatureType",
     "SignatureValue",
+    "SumCarry",
     "TensorElements",
     "TensorError",
     "TxSequence",

@@ -187,6 +187,10 @@ class SegmentsReceived(NumberElement):
     """innet: below this segment, all ranks of the name's interval hold the whole sum."""
 
 
+class SumCarry(NumberElement):
+    """innet: what a sum of integers left out of its type."""
+
+
 class MetaInfo(NestedElement):
     """The kind of the content, and its freshness."""
 
@@ -198,6 +202,7 @@ class MetaInfo(NestedElement):
         TensorError,
         EarlierCalls,
         SegmentsReceived,
+        SumCarry,
     )
 
 

@@ -7,8 +7,8 @@ namespace innet::reduction {
 namespace {
 
 INNET_CPU_CLONES
-ReduceStatus multiply(DType dtype, std::span<const wire::ByteView> operands,
-                      std::span<std::uint8_t> result) {
+bool multiply(DType dtype, std::span<const wire::ByteView> operands,
+              std::span<std::uint8_t> result) {
     if (dtype == DType::kC64) {
         return loops::reduce_elements<element::Complex<float>, Op::kProd>(Op::kProd, operands,
                                                                           result);
@@ -18,8 +18,8 @@ ReduceStatus multiply(DType dtype, std::span<const wire::ByteView> operands,
 
 }  // namespace
 
-ReduceStatus reduce_complex(Op op, DType dtype, std::span<const wire::ByteView> operands,
-                            std::span<std::uint8_t> result) {
+bool reduce_complex(Op op, DType dtype, std::span<const wire::ByteView> operands,
+                    std::span<std::uint8_t> result) {
     if (op == Op::kProd) return multiply(dtype, operands, result);
     return reduce_reals(op, dtype == DType::kC64 ? DType::kF32 : DType::kF64, operands, result);
 }

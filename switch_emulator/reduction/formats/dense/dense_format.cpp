@@ -28,7 +28,8 @@ std::size_t DenseFormat::max_result_size(std::span<const wire::ByteView> operand
 
 Reduced DenseFormat::reduce(std::span<const wire::ByteView> operands,
                             std::span<std::uint8_t> result) const {
-    return {innet::reduction::reduce(op_, dtype_, operands, result), result.size()};
+    const bool carries = innet::reduction::reduce(op_, dtype_, operands, result);
+    return {ReduceStatus::kOk, result.size(), carries ? carry_of(dtype_, operands, result) : 0};
 }
 
 const Format* find_dense_format(std::string_view op, std::string_view type) {

@@ -9,13 +9,13 @@
 
 namespace innet::reduction {
 
-ReduceStatus reduce_reals(Op op, DType dtype, std::span<const wire::ByteView> operands,
-                          std::span<std::uint8_t> result);
-ReduceStatus reduce_complex(Op op, DType dtype, std::span<const wire::ByteView> operands,
-                            std::span<std::uint8_t> result);
-ReduceStatus reduce_integers(Op op, DType dtype, std::span<const wire::ByteView> operands,
-                             std::span<std::uint8_t> result);
-ReduceStatus reduce_logical(Op op, std::span<const wire::ByteView> operands,
-                            std::span<std::uint8_t> result);
+bool reduce_reals(Op op, DType dtype, std::span<const wire::ByteView> operands,
+                  std::span<std::uint8_t> result);
+bool reduce_complex(Op op, DType dtype, std::span<const wire::ByteView> operands,
+                    std::span<std::uint8_t> result);
+bool reduce_integers(Op op, DType dtype, std::span<const wire::ByteView> operands,
+                     std::span<std::uint8_t> result);
+bool reduce_logical(Op op, std::span<const wire::ByteView> operands,
+                    std::span<std::uint8_t> result);
 
 }  // namespace innet::reduction

@@ -108,8 +108,8 @@ INNET_INLINE typename Element::Flags reduce_block(std::span<const ByteView> oper
 }
 
 template <typename Element, Op kOp>
-INNET_INLINE ReduceStatus reduce_blocks(std::span<const ByteView> operands,
-                                        std::span<std::uint8_t> result) {
+INNET_INLINE bool reduce_blocks(std::span<const ByteView> operands,
+                                std::span<std::uint8_t> result) {
     constexpr std::size_t kSize = sizeof(typename Element::Stored);
     typename Element::Flags flags{};
     const std::size_t elements = result.size() / kSize;
@@ -117,19 +117,19 @@ INNET_INLINE ReduceStatus reduce_blocks(std::span<const ByteView> operands,
         flags |= reduce_block<Element, kOp>(
             operands, start * kSize, std::min(kBlockElements, elements - start), result.data());
     }
-    return flags == 0 ? ReduceStatus::kOk : ReduceStatus::kOverflow;
+    return flags != 0;
 }
 
 /// Reduces with `op`, which is one of `kOps`: those that the element knows.
 template <typename Element, Op... kOps>
-INNET_INLINE ReduceStatus reduce_elements(Op op, std::span<const ByteView> operands,
-                                          std::span<std::uint8_t> result) {
-    ReduceStatus status = ReduceStatus::kOk;
+INNET_INLINE bool reduce_elements(Op op, std::span<const ByteView> operands,
+                                  std::span<std::uint8_t> result) {
+    bool carries = false;
     const auto run = [&]<Op kOp>() __attribute__((always_inline)) {
-        if (op == kOp) status = reduce_blocks<Element, kOp>(operands, result);
+        if (op == kOp) carries = reduce_blocks<Element, kOp>(operands, result);
     };
     (run.template operator()<kOps>(), ...);
-    return status;
+    return carries;
 }
 
 }  // namespace innet::reduction::loops
@@ -137,8 +137,8 @@ INNET_INLINE ReduceStatus reduce_elements(Op op, std::span<const ByteView> opera
 /// Defines the kernel `function` of one element type, which knows the operations behind it. A
 /// function for each type: GCC takes five times as long for one function with all of their loops,
 /// and makes no clones of a template.
-#define INNET_KERNEL(function, Element, ...)                                                \
-    INNET_CPU_CLONES ReduceStatus function(Op op, std::span<const wire::ByteView> operands, \
-                                           std::span<std::uint8_t> result) {                \
-        return loops::reduce_elements<Element, __VA_ARGS__>(op, operands, result);          \
+#define INNET_KERNEL(function, Element, ...)                                        \
+    INNET_CPU_CLONES bool function(Op op, std::span<const wire::ByteView> operands, \
+                                   std::span<std::uint8_t> result) {                \
+        return loops::reduce_elements<Element, __VA_ARGS__>(op, operands, result);  \
     }

@@ -6,8 +6,8 @@
 
 namespace innet::reduction {
 
-ReduceStatus reduce(Op op, DType dtype, std::span<const wire::ByteView> operands,
-                    std::span<std::uint8_t> result) {
+bool reduce(Op op, DType dtype, std::span<const wire::ByteView> operands,
+            std::span<std::uint8_t> result) {
     assert(!operands.empty() && operands.size() <= kMaxOperands);
     assert(supports(dtype, op));
     switch (description(dtype).family) {
@@ -20,7 +20,7 @@ ReduceStatus reduce(Op op, DType dtype, std::span<const wire::ByteView> operands
         case DTypeFamily::kLogical:
             return reduce_logical(op, operands, result);
     }
-    return ReduceStatus::kOk;
+    return false;
 }
 
 }  // namespace innet::reduction

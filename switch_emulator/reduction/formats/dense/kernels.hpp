@@ -22,11 +22,17 @@ namespace innet::reduction {
 /// * min, max: like numpy.minimum and numpy.maximum. NaN wins; of zeros of both signs the right one
 ///   is taken.
 /// * c64, c128: every step of the schoolbook expressions rounded to the part's type.
-/// * i8, i16, i32, u8, u16, u32: the exact result, or kOverflow when it is outside the type.
-///   i64, u64: kOverflow when any partial result is outside. The result's bytes are unspecified
-///   then.
+/// * i8 to i64, u8 to u64: modulo 2^n.
 /// * bool: 0 or 1. sum, max and bor are "or", prod, min and band are "and".
-ReduceStatus reduce(Op op, DType dtype, std::span<const wire::ByteView> operands,
-                    std::span<std::uint8_t> result);
+///
+/// True when a sum of integers may have left its type, in the result or on the way to it;
+/// `carry_of` tells.
+bool reduce(Op op, DType dtype, std::span<const wire::ByteView> operands,
+            std::span<std::uint8_t> result);
+
+/// The carry (carry.hpp) of the sum of `operands` of an integer type, of which `result` is the
+/// rest.
+std::uint64_t carry_of(DType dtype, std::span<const wire::ByteView> operands,
+                       wire::ByteView result);
 
 }  // namespace innet::reduction

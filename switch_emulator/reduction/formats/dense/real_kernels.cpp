@@ -15,8 +15,8 @@ INNET_KERNEL(reduce_e5m2, element::E5m2, Op::kSum, Op::kMin, Op::kMax, Op::kProd
 
 }  // namespace
 
-ReduceStatus reduce_reals(Op op, DType dtype, std::span<const wire::ByteView> operands,
-                          std::span<std::uint8_t> result) {
+bool reduce_reals(Op op, DType dtype, std::span<const wire::ByteView> operands,
+                  std::span<std::uint8_t> result) {
     switch (dtype) {
         case DType::kF32:
             return reduce_f32(op, operands, result);
@@ -31,7 +31,7 @@ ReduceStatus reduce_reals(Op op, DType dtype, std::span<const wire::ByteView> op
         case DType::kE5m2:
             return reduce_e5m2(op, operands, result);
         default:
-            return ReduceStatus::kOk;
+            return false;
     }
 }
 

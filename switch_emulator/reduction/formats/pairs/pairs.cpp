@@ -3,6 +3,7 @@
 #include <cassert>
 #include <cstring>
 
+#include "switch_emulator/reduction/formats/carry.hpp"
 #include "switch_emulator/reduction/formats/dense/elements/floats.hpp"
 #include "switch_emulator/reduction/formats/dense/elements/integers.hpp"
 
@@ -128,7 +129,7 @@ bool add_blocks(const PairSpan& left, const PairSpan& right, PairMerger::Run& in
 
 using MergeTwo = bool (*)(const PairSpan&, const PairSpan&, PairMerger::Run&);
 
-/// True when a value left its type.
+/// True when a sum left its type.
 template <typename Key, typename Element, Op kOp>
 bool merge_with(const PairSpan& left, const PairSpan& right, PairMerger::Run& into) {
     static_assert(std::is_same_v<typename Element::Stored, typename Element::Accumulator>,
@@ -199,21 +200,40 @@ std::optional<std::size_t> count_pairs(PairFormat format, ByteView content) {
     return ascending ? std::optional(pairs.count) : std::nullopt;
 }
 
-ReduceStatus PairMerger::merge(Op op, PairFormat format, std::span<const ByteView> operands) {
+template <typename Key>
+std::uint64_t PairMerger::carry_of(std::span<const ByteView> operands) {
+    places_.assign(operands.size(), 0);
+    std::uint64_t carry = 0;
+    for (std::size_t i = 0; i < merged().count; ++i) {
+        const Key key = load<Key>(merged().keys.data(), i);
+        Exact exact = 0;
+        for (std::size_t k = 0; k < operands.size(); ++k) {
+            const PairSpan pairs = span_of(format_, operands[k]);
+            if (places_[k] == pairs.count || load<Key>(pairs.keys, places_[k]) != key) continue;
+            exact += load<std::int64_t>(pairs.values, places_[k]++);
+        }
+        carry += carry_part(key, exact, load<std::int64_t>(merged().values.data(), i), 64);
+    }
+    return carry;
+}
+
+std::uint64_t PairMerger::merge(Op op, PairFormat format, std::span<const ByteView> operands) {
     assert(!operands.empty() && is_keyed_op(op, format));
     format_ = format;
     const MergeTwo merge_two_of_this_kind = choose_merge(op, format);
-    bool overflow = false;
+    bool may_carry = false;
     // From an empty left side, the first operand is copied.
     runs_[latest_].count = 0;
     for (const ByteView operand : operands) {
         const PairSpan right = span_of(format, operand);
         Run& into = runs_[1 - latest_];
         make_room(into, format, merged().count + right.count);
-        overflow |= merge_two_of_this_kind(span_of(merged()), right, into);
+        may_carry |= merge_two_of_this_kind(span_of(merged()), right, into);
         latest_ = 1 - latest_;
     }
-    return overflow ? ReduceStatus::kOverflow : ReduceStatus::kOk;
+    if (!may_carry) return 0;
+    return format.key == KeyType::kU32 ? carry_of<std::uint32_t>(operands)
+                                       : carry_of<std::uint64_t>(operands);
 }
 
 void PairMerger::write(std::span<std::uint8_t> content) const {

@@ -59,8 +59,8 @@ class PairMerger {
     /// right, with the arithmetic of `reduce`; a key that an operand lacks takes no part. Each
     /// operand is well-formed (`count_pairs`), and there is at least one; `op` and `format` are
     /// `is_keyed_op`. Elements of a block are reduced each with its own.
-    /// kOverflow when a value leaves its integer type; there is no result then.
-    ReduceStatus merge(Op op, PairFormat format, std::span<const wire::ByteView> operands);
+    /// Returns the carry (carry.hpp) of the sums of integers, by key.
+    std::uint64_t merge(Op op, PairFormat format, std::span<const wire::ByteView> operands);
 
     /// Size of the result of the last merge as content of a segment.
     std::size_t size_bytes() const {
@@ -78,10 +78,13 @@ class PairMerger {
 
   private:
     const Run& merged() const { return runs_[latest_]; }
+    template <typename Key>
+    std::uint64_t carry_of(std::span<const wire::ByteView> operands);
 
     PairFormat format_;
     std::array<Run, 2> runs_;  ///< the result so far, and where the next is written
     std::size_t latest_ = 0;
+    std::vector<std::size_t> places_;  ///< the next pair of each operand
 };
 
 }  // namespace innet::reduction

@@ -42,12 +42,11 @@ Reduced PairsFormat::reduce(std::span<const wire::ByteView> operands,
                             std::span<std::uint8_t> result) const {
     // Memory of the merge's steps is kept, one per thread that reduces.
     thread_local PairMerger merger;
-    const ReduceStatus status = merger.merge(op_, pairs_, operands);
-    if (status != ReduceStatus::kOk) return {status, 0};
+    const std::uint64_t carry = merger.merge(op_, pairs_, operands);
     const std::size_t size = merger.size_bytes();
     if (size > result.size()) return {ReduceStatus::kTooLarge, 0};
     merger.write(result.first(size));
-    return {ReduceStatus::kOk, size};
+    return {ReduceStatus::kOk, size, carry};
 }
 
 const Format* find_pairs_format(std::string_view op, std::string_view type) {

@@ -87,6 +87,7 @@ struct Answer {
     std::optional<std::uint64_t> error;
     bool marked = false;
     std::optional<std::uint64_t> segments_received = std::nullopt;
+    std::optional<std::uint64_t> sum_carry = std::nullopt;
 
     std::string text() const { return {content.begin(), content.end()}; }
     template <typename T>
@@ -148,6 +149,7 @@ class ReducerFixture {
         std::size_t buffer_bytes = 0;  ///< of the buffer that it arrives in, when larger
         std::string_view earlier_calls = {};
         std::optional<std::uint64_t> segments_received = std::nullopt;
+        std::optional<std::uint64_t> sum_carry = std::nullopt;
     };
 
     void arrive(const std::string& uri, const std::vector<std::uint8_t>& content,
@@ -175,6 +177,7 @@ class ReducerFixture {
         fields.tensor_error = contribution.error;
         fields.earlier_calls = wire::bytes_of(contribution.earlier_calls);
         fields.segments_received = contribution.segments_received;
+        fields.sum_carry = contribution.sum_carry;
         PacketRef packet = pool.allocate(std::max(content.size() + 256, contribution.buffer_bytes));
         const auto layout = wire::encode_data(fields, content.size(), 32, packet.writable());
         REQUIRE(layout.size > 0);
@@ -222,7 +225,8 @@ class ReducerFixture {
                              data->tensor_elements(),
                              data->tensor_error(),
                              marked,
-                             data->segments_received()});
+                             data->segments_received(),
+                             data->sum_carry()});
         }
         forwarder.put.clear();
         return taken;

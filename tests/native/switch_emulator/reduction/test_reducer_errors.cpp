@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "switch_emulator/reduction/formats/carry.hpp"
 #include "tests/native/switch_emulator/reduction/reducer_fixture.hpp"
 
 namespace innet::reduction::test {
@@ -8,7 +9,6 @@ namespace innet::reduction::test {
 namespace {
 
 constexpr auto kMismatch = static_cast<std::uint64_t>(wire::TensorErrorCode::kMismatch);
-constexpr auto kOverflow = static_cast<std::uint64_t>(wire::TensorErrorCode::kOverflow);
 
 const std::vector<std::pair<std::string, std::string>> kTwoParts{{"0-3", "s0"}, {"4", "h4"}};
 
@@ -102,19 +102,32 @@ TEST_CASE("an operand that is an error makes the sum that error, at once") {
     f.check_nothing_left();
 }
 
-TEST_CASE("an integer overflow is an error, never a wrapped value") {
+TEST_CASE("a sum of integers that leaves its type says so, and hands on what operands say") {
     ReducerFixture f;
     f.reducer.install(rule_of("0-4", kTwoParts));
     const auto largest = std::numeric_limits<std::int32_t>::max();
     REQUIRE(f.admit(f.operand_uri("0-4", 9, "sum.i32")) == Admission::kAccepted);
     f.arrive(f.operand_uri("0-3", 9, "sum.i32"), std::vector<std::int32_t>{5, largest});
     f.arrive(f.operand_uri("4", 9, "sum.i32"), std::vector<std::int32_t>{5, 1});
-    const auto answers = f.answers();
+    auto answers = f.answers();
     REQUIRE(answers.size() == 1);
-    CHECK(answers[0].error == kOverflow);
-    CHECK(answers[0].text() ==
-          "the reduction over ranks 0-4 in operation 41 leaves the range of its integer type");
+    CHECK(!answers[0].error);
+    const auto carry = answers[0].sum_carry;
+    CHECK(carry == carry_weight(1));
     CHECK(f.reducer.counters().overflows == 1);
+
+    // The operand's carry goes on, or is made up for.
+    for (const std::int32_t last : {0, -1}) {
+        const auto segment = static_cast<std::uint64_t>(10 - last);
+        REQUIRE(f.admit(f.operand_uri("0-4", segment, "sum.i32")) == Admission::kAccepted);
+        const std::vector<std::int32_t> values{5, std::numeric_limits<std::int32_t>::min()};
+        f.arrive(f.operand_uri("0-3", segment, "sum.i32"), bytes_of(values),
+                 {.elements = 2, .sum_carry = carry});
+        f.arrive(f.operand_uri("4", segment, "sum.i32"), std::vector<std::int32_t>{5, last});
+        answers = f.answers();
+        REQUIRE(!answers.empty());
+        CHECK(answers.back().sum_carry == (last == 0 ? carry : std::nullopt));
+    }
     f.check_nothing_left();
 }
 

@@ -2,24 +2,19 @@
 // How integers and truth values are loaded, accumulated and stored.
 
 #include <cstdint>
-#include <limits>
 #include <type_traits>
 
 #include "switch_emulator/reduction/formats/dense/elements/element.hpp"
 
 namespace innet::reduction::element {
 
-/// Steps of integers that fit `Wide` with room: sums are exact in `Wide` (of up to 2^15 operands),
-/// and a product that left the type stays outside it in a clamped form, unless it meets a zero.
+/// Steps of integers that fit `Wide` with room: sums are exact in `Wide` (of up to 2^15 operands).
 template <typename T, typename Wide>
 struct NarrowIntegerSteps {
     using Stored = T;
     using Accumulator = Wide;
     using Flags = Wide;
-    static constexpr Wide kHighest = std::numeric_limits<T>::max();
-    // Twice outside: 2^31 * -1 would be back inside i32, (2^31 + 1) * -1 is not.
-    static constexpr Wide kClamp = kHighest + 2;
-    static_assert(std::is_signed_v<Wide> && sizeof(Wide) >= 2 * sizeof(T));
+    static_assert(sizeof(Wide) >= 2 * sizeof(T));
 
     INNET_INLINE Wide widen(T stored) { return stored; }
     INNET_INLINE T narrow(Wide value, Flags& flags) {
@@ -30,11 +25,7 @@ struct NarrowIntegerSteps {
     INNET_INLINE Wide sum(Wide left, Wide right, Flags&) { return left + right; }
     INNET_INLINE Wide min(Wide left, Wide right, Flags&) { return left < right ? left : right; }
     INNET_INLINE Wide max(Wide left, Wide right, Flags&) { return left > right ? left : right; }
-    INNET_INLINE Wide prod(Wide left, Wide right, Flags&) {
-        const Wide exact = left * right;
-        const Wide capped = exact > kClamp ? kClamp : exact;
-        return capped < -kClamp ? -kClamp : capped;
-    }
+    INNET_INLINE Wide prod(Wide left, Wide right, Flags&) { return static_cast<T>(left * right); }
 };
 
 using I8 = NarrowIntegerSteps<std::int8_t, std::int32_t>;
@@ -42,34 +33,10 @@ using U8 = NarrowIntegerSteps<std::uint8_t, std::int32_t>;
 using I16 = NarrowIntegerSteps<std::int16_t, std::int32_t>;
 using I32 = NarrowIntegerSteps<std::int32_t, std::int64_t>;
 
-/// The same for unsigned ones that need an unsigned `Wide`: a clamped product is one too large.
-template <typename T, typename Wide>
-struct NarrowUnsignedSteps {
-    using Stored = T;
-    using Accumulator = Wide;
-    using Flags = Wide;
-    static constexpr Wide kClamp = Wide{std::numeric_limits<T>::max()} + 1;
-    static_assert(std::is_unsigned_v<Wide> && sizeof(Wide) >= 2 * sizeof(T));
+using U16 = NarrowIntegerSteps<std::uint16_t, std::uint32_t>;
+using U32 = NarrowIntegerSteps<std::uint32_t, std::uint64_t>;
 
-    INNET_INLINE Wide widen(T stored) { return stored; }
-    INNET_INLINE T narrow(Wide value, Flags& flags) {
-        const T stored = static_cast<T>(value);
-        flags |= Wide{stored} ^ value;
-        return stored;
-    }
-    INNET_INLINE Wide sum(Wide left, Wide right, Flags&) { return left + right; }
-    INNET_INLINE Wide min(Wide left, Wide right, Flags&) { return left < right ? left : right; }
-    INNET_INLINE Wide max(Wide left, Wide right, Flags&) { return left > right ? left : right; }
-    INNET_INLINE Wide prod(Wide left, Wide right, Flags&) {
-        const Wide exact = left * right;
-        return exact > kClamp ? kClamp : exact;
-    }
-};
-
-using U16 = NarrowUnsignedSteps<std::uint16_t, std::uint32_t>;
-using U32 = NarrowUnsignedSteps<std::uint32_t, std::uint64_t>;
-
-/// Types that have nothing wider: every step is checked.
+/// Types that have nothing wider: every step of a sum is checked.
 template <typename T>
 struct WideIntegerSteps {
     using Stored = T;
@@ -93,10 +60,8 @@ struct WideIntegerSteps {
     }
     INNET_INLINE T min(T left, T right, Flags&) { return left < right ? left : right; }
     INNET_INLINE T max(T left, T right, Flags&) { return left > right ? left : right; }
-    INNET_INLINE T prod(T left, T right, Flags& flags) {
-        T product = 0;
-        flags |= static_cast<Flags>(__builtin_mul_overflow(left, right, &product));
-        return product;
+    INNET_INLINE T prod(T left, T right, Flags&) {
+        return static_cast<T>(static_cast<std::uint64_t>(left) * static_cast<std::uint64_t>(right));
     }
 };
 

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "switch_emulator/reduction/formats/carry.hpp"
 #include "switch_emulator/reduction/formats/pairs/pairs.hpp"
 #include "switch_emulator/reduction/formats/registry.hpp"
 
@@ -41,7 +42,7 @@ Bytes words(const std::vector<std::pair<std::uint64_t, std::int64_t>>& pairs) {
 }
 
 struct Merged {
-    ReduceStatus status;
+    std::uint64_t carry;
     Bytes bytes;
     bool operator==(const Merged&) const = default;
 };
@@ -49,14 +50,13 @@ struct Merged {
 Merged merge(Op op, PairFormat format, const std::vector<Bytes>& operands) {
     PairMerger merger;
     const std::vector<wire::ByteView> views(operands.begin(), operands.end());
-    const ReduceStatus status = merger.merge(op, format, views);
-    if (status != ReduceStatus::kOk) return {status, {}};
+    const std::uint64_t carry = merger.merge(op, format, views);
     Bytes result(merger.size_bytes());
     merger.write(result);
-    return {status, result};
+    return {carry, result};
 }
 
-Merged ok(Bytes bytes) { return {ReduceStatus::kOk, std::move(bytes)}; }
+Merged ok(Bytes bytes) { return {0, std::move(bytes)}; }
 
 }  // namespace
 
@@ -130,12 +130,21 @@ TEST_CASE("floats are added from left to right and keep signs, infinities and Na
     CHECK(std::isnan(value));
 }
 
-TEST_CASE("an integer overflow is reported; a value whose key is unshared is unchanged") {
+TEST_CASE("sums wrap around and have the carry of their keys; what is unshared is unchanged") {
     constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
-    CHECK(merge(Op::kSum, kWords, {words({{1, kMost}}), words({{1, 1}})}).status ==
-          ReduceStatus::kOverflow);
-    CHECK(merge(Op::kSum, kWords, {words({{1, kMost}}), words({{2, kMost}})}) ==
-          ok(words({{1, kMost}, {2, kMost}})));
+    constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
+    const auto sum = [](std::vector<Bytes> operands) { return merge(Op::kSum, kWords, operands); };
+    const Merged up = sum({words({{1, kMost}, {7, 1}}), words({{1, 1}})});
+    CHECK(up.bytes == words({{1, kLeast}, {7, 1}}));
+    CHECK(up.carry == carry_weight(1));
+    CHECK(sum({words({{1, kMost}}), words({{2, kMost}})}) == ok(words({{1, kMost}, {2, kMost}})));
+    // It leaves its type on the way and comes back, in one merge and in two.
+    CHECK(sum({words({{1, kMost}}), words({{1, 1}}), words({{1, -1}})}) == ok(words({{1, kMost}})));
+    const Merged down = sum({up.bytes, words({{1, -1}})});
+    CHECK(down.bytes == words({{1, kMost}, {7, 1}}));
+    CHECK(up.carry + down.carry == 0);
+    CHECK(merge(Op::kProd, kWords, {words({{1, kMost}}), words({{1, kMost}})}) ==
+          ok(words({{1, 1}})));
 }
 
 TEST_CASE("content is counted when well-formed, and refused in every other form") {
