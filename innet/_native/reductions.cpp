@@ -2,6 +2,7 @@
 
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -9,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "innet/_native/bindings.hpp"
@@ -42,7 +44,8 @@ void check_operands(const Format& format, const std::vector<wire::ByteView>& ope
     }
 }
 
-nb::tuple reduce(const std::string& kind, const std::vector<ReadableBytes>& arrays) {
+std::pair<nb::bytes, std::uint64_t> reduce(const std::string& kind,
+                                           const std::vector<ReadableBytes>& arrays) {
     const Format* format = reduction::find_format(kind);
     if (format == nullptr) throw nb::value_error(("no reduction is called " + kind).c_str());
     std::vector<wire::ByteView> operands;
@@ -51,7 +54,7 @@ nb::tuple reduce(const std::string& kind, const std::vector<ReadableBytes>& arra
     std::vector<std::uint8_t> result(format->max_result_size(operands));
     const reduction::Reduced reduced = format->reduce(operands, result);
     if (reduced.status != ReduceStatus::kOk) throw nb::value_error("the result fits in no packet");
-    return nb::make_tuple(nb::bytes(result.data(), reduced.size), reduced.carry);
+    return {nb::bytes(result.data(), reduced.size), reduced.carry};
 }
 
 using ReadableFloats = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;

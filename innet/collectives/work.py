@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
 from innet.collectives.completion import Completion, OnEnd
-from innet.errors import CollectiveError
+from innet.errors import Cancelled, CollectiveError
 from innet.worker.collector import Delivery
 
 T = TypeVar("T")
@@ -64,8 +64,11 @@ class CompletionSource(Delivery, Protocol):
 class Work(Generic[T]):
     """An operation under way: wait for it, poll it, or ``await`` it.
 
+    It has the methods of a :class:`concurrent.futures.Future`, which
+    :func:`concurrent.futures.wait` and :func:`asyncio.wrap_future` take: :meth:`future`.
+
     >>> work = comm.iallreduce(gradient)        # doctest: +SKIP
-    >>> total = work.wait()                     # doctest: +SKIP
+    >>> total = work.result(timeout=10)         # doctest: +SKIP
     >>> total = await comm.iallreduce(gradient) # doctest: +SKIP
     """
 
@@ -97,6 +100,23 @@ class Work(Generic[T]):
             raise TimeoutError(f"not done within {timeout_s:g} s; the operation goes on")
         return self._future.result()
 
+    def result(self, timeout: float | None = None) -> T:
+        """:meth:`wait`, by the name and the parameter that Python's futures have."""
+        return self.wait(timeout)
+
+    def future(self) -> concurrent.futures.Future[T]:
+        """A future of Python that ends with the operation; cancelling it changes nothing."""
+        self._subscribe()
+        return self._future
+
+    def running(self) -> bool:
+        """Whether it has not ended."""
+        return not self.done()
+
+    def cancelled(self) -> bool:
+        """Whether it has ended because it was cancelled."""
+        return self.done() and isinstance(self.exception(), Cancelled)
+
     def wait_or_cancel(self) -> T:
         """The result, for a caller that drops the operation when it is interrupted.
 
@@ -121,13 +141,15 @@ class Work(Generic[T]):
         Other ranks continue, and miss contributions that this rank has not sent yet.
         """
 
-    def exception(self) -> BaseException | None:
-        """The error of a finished operation, or ``None`` when it went well; waits for its end."""
-        try:
-            self.wait()
-        except Exception as error:
-            return error
-        return None
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """The error of an operation, or ``None`` when it went well; waits for its end.
+
+        Raises:
+            TimeoutError: ``timeout`` seconds passed first; the operation goes on.
+        """
+        if not self._future.done() and not self._await_end(timeout):
+            raise TimeoutError(f"not done within {timeout:g} s; the operation goes on")
+        return self._future.exception()
 
     def add_done_callback(self, callback: Callable[[Work[T]], None]) -> None:
         """Call ``callback(self)`` at the end: from a thread of the runtime, or at once."""

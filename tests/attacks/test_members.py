@@ -91,6 +91,7 @@ LAUNCHERS_REQUESTS: dict[str, dict[str, Any]] = {
     "end_node": {"node": "h1"},
     "fail_node": {"node": "h1", "why": "a lie"},
     "failures": {},
+    "used_hosts": {},
     "admit_job": {"name": None, "hosts": ["h1"]},
     "open_job": {},
     "close_job": {},

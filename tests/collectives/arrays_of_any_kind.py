@@ -34,8 +34,10 @@ def _strided(array: Array) -> Array:
 
 
 def _reversed(array: Array) -> Array:
-    backwards = tuple(slice(None, None, -1) for _ in array.shape)
-    return array[(*backwards, ...)].copy()[(*backwards, ...)]
+    backwards: Any = (*(slice(None, None, -1) for _ in array.shape), ...)
+    copied: Array = array[backwards].copy()
+    reversed_again: Array = copied[backwards]
+    return reversed_again
 
 
 def _unaligned(array: Array) -> Array:
@@ -67,7 +69,7 @@ LAYOUTS = {**WRITABLE, "read-only": _read_only}
 """An equal array that lies otherwise in memory, by name."""
 
 
-def values(dtype: Any, shape: tuple[int, ...], seed: int) -> Array:
+def values(dtype: Any, shape: tuple[int, ...], seed: int) -> Any:
     """Small numbers, whose sums and products every type has exactly; bits for what is copied."""
     kind = np.dtype(dtype)
     random = np.random.default_rng(seed)
@@ -76,7 +78,8 @@ def values(dtype: Any, shape: tuple[int, ...], seed: int) -> Array:
     if kind.kind == "U":
         return random.integers(65, 90, shape).astype("u4").view("U1").astype(kind)
     count = int(np.prod(shape)) * kind.itemsize
-    return np.frombuffer(random.bytes(count), np.uint8).copy().view(kind).reshape(shape)
+    bits: Array = np.frombuffer(random.bytes(count), np.uint8).copy()
+    return bits.view(kind).reshape(shape)
 
 
 def shapes() -> st.SearchStrategy[tuple[int, ...]]:

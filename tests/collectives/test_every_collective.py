@@ -1,11 +1,15 @@
 """Every collective between the processes of a job, and in its blocking and non-blocking form."""
 
+import asyncio
+import concurrent.futures
 import inspect
+from typing import Any
 
 import numpy as np
 import pytest
 
 from innet.collectives import Communicator, Work
+from innet.errors import Cancelled
 from innet.topology import load_topology
 from tests.collectives.cluster import Cluster
 
@@ -72,3 +76,38 @@ def test_the_blocking_form_returns_the_result_and_the_other_form_its_work() -> N
         assert isinstance(work, Work)
         assert other.allreduce(np.full(3, 4.0), op="prod").tolist() == [8, 8, 8]
         assert work.wait().tolist() == [8, 8, 8]
+
+
+def test_a_work_is_used_as_futures_of_python_are() -> None:
+    with Cluster(load_topology("star:2")) as cluster:
+        one, other = cluster.communicators
+        work = one.iallreduce(np.ones(3))
+        with pytest.raises(TimeoutError):
+            work.result(timeout=0.01)
+        with pytest.raises(TimeoutError):
+            work.exception(timeout=0.01)
+        assert work.running()
+        assert not work.done()
+        assert not concurrent.futures.wait([work.future()], timeout=0.01).done
+        ended: list[Work[Any]] = []
+        work.add_done_callback(ended.append)
+        other.allreduce(np.ones(3))
+        assert work.result(timeout=20).tolist() == [2, 2, 2]
+        assert concurrent.futures.wait([work.future()], timeout=20).done == {work.future()}
+        assert work.exception() is None
+        assert ended == [work]
+        assert not work.cancelled()
+        assert not work.running()
+
+        async def awaited() -> Any:
+            first = asyncio.wrap_future(one.iallreduce(np.ones(1)).future())
+            second = other.iallreduce(np.ones(1))
+            return await asyncio.gather(first, second)
+
+        assert [total.tolist() for total in asyncio.run(awaited())] == [[2], [2]]
+        given_up = one.irecv(np.ones(1), source=1)
+        given_up.cancel()
+        assert isinstance(given_up.exception(timeout=20), Cancelled)
+        assert given_up.cancelled()
+        with pytest.raises(Cancelled):
+            given_up.result(timeout=20)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -81,3 +82,37 @@ def test_outside_a_run_the_error_says_how_to_start(
     assert done.returncode == 1
     assert "EmulationError" in done.stderr
     assert "innet run TOPOLOGY -- python" in done.stderr
+
+
+STARTED_BY_ITSELF = """
+import torch.distributed as dist
+try:
+    dist.init_process_group(BACKEND)
+except Exception as error:
+    print(type(error).__name__, error)
+"""
+
+
+@pytest.mark.parametrize("backend", ["'innet'", "'cpu:innet,cuda:innet'", "backend='innet'"])
+def test_without_a_launcher_the_error_names_it(backend: str) -> None:
+    said = started_by_itself(backend)
+    assert said.startswith("EmulationError this process is not a worker of a run")
+    assert "Start it with: innet run TOPOLOGY -- python" in said
+
+
+def test_errors_of_other_backends_stay_as_they_are() -> None:
+    assert started_by_itself("'gloo'").startswith("ValueError Error initializing")
+
+
+def started_by_itself(backend: str) -> str:
+    hidden = ("RANK", "INNET_")
+    environment = {name: at for name, at in os.environ.items() if not name.startswith(hidden)}
+    program = STARTED_BY_ITSELF.replace("BACKEND", backend)
+    ended = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=120,
+    )
+    return ended.stdout

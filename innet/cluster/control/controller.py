@@ -145,6 +145,7 @@ class Controller:
             "lose_node": hosts.lose,
             "end_node": hosts.end,
             "failures": groups.failures,
+            "used_hosts": hosts.used,
             "lose_switch": network.lose_switch,
             "restore_switch": network.restore_switch,
             "watch_nodes": lambda: network.watch(self._now_s),
@@ -247,7 +248,7 @@ class Controller:
         self._groups.forget(job)
         for host in job.hosts:
             self._outbox.put(Kill(host))  # what a worker started may have outlived it
-            yield from self._hosts.forget(host)
+        yield from self._hosts.end_job(job.hosts)
         yield from self._placements.close_job(job.prefix)
         self._keys.close_job(job.name)
         self._jobs.remove(job)

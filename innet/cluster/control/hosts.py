@@ -63,6 +63,7 @@ class HostProcesses:
         self._outbox = registries.outbox
         self._processes: dict[str, _Process] = {}
         self._attached: Counter[str] = Counter()
+        self._used: set[str] = set()
         self._first_incarnation = generation * _INCARNATIONS_PER_GENERATION
 
     def incarnations(self) -> dict[str, int]:
@@ -98,9 +99,20 @@ class HostProcesses:
         yield from self._pools.leave_all(node)
         self._announcements.begin(node)
         self._attached[node] += 1
+        self._used.add(node)
         incarnation = self._first_incarnation + self._attached[node]
         self._watch(node, _Process(incarnation, pid, is_attached))
         return incarnation
+
+    def used(self) -> list[str]:
+        """The hosts to which a process of the present job has attached at any time."""
+        return sorted(self._used)
+
+    def end_job(self, hosts: Collection[str]) -> Operation[None]:
+        """Forget what the processes of a job did on its hosts."""
+        self._used -= set(hosts)
+        for node in hosts:
+            yield from self.forget(node)
 
     def restore(self, worker: WorkerReport) -> None:
         """Take over a process that attached to the controller before."""
@@ -108,6 +120,7 @@ class HostProcesses:
             self._keys.learn(worker.node, worker.sealing_key)
         except SecurityError as error:
             _log.warning("the sealing key of %s is of no use: %s", worker.node, error)
+        self._used.add(worker.node)
         self._watch(worker.node, _Process(worker.incarnation, worker.pid, worker.is_attached))
 
     def _watch(self, node: str, process: _Process) -> None:

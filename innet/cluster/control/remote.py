@@ -119,6 +119,14 @@ class RemoteController:
                 return dict(self._record.failed)
         return failures
 
+    def has_used(self, job: Job) -> bool:
+        """Whether a process of the job has opened innet; true if nobody knows."""
+        try:
+            used: list[str] = self._ask("used_hosts")
+        except NoAnswer:
+            return True
+        return not set(job.hosts).isdisjoint(used)
+
     def load(self) -> tuple[Load, frozenset[str]]:
         """The load of all jobs on the network, and the unreachable hosts."""
         answer = self._ask("load")

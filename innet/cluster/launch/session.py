@@ -80,6 +80,13 @@ _NOTHING_VERIFIED = (
 )
 
 
+UNUSED = (
+    "no rank has used innet, so nothing of this job has crossed its network; PyTorch takes Gloo "
+    'unless the program calls init_process_group("innet"), before init_device_mesh()'
+)
+"""What a job is told whose ranks opened innet at no time."""
+
+
 class Session:
     """A launched network with everything that runs on it.
 
@@ -323,7 +330,10 @@ class Session:
             controller, reachable = self._entered_controller(), self.network.until_reachable
             supervisor = Supervisor(controller, start, policy, tell, reachable)
             supervisor.on_given_up = chosen.on_given_up
-            return await supervisor.run(ranks)
+            lost = await supervisor.run(ranks)
+            if not await asyncio.to_thread(controller.has_used, job):
+                tell(UNUSED)
+            return lost
 
     def _require_on_this_machine(self, ranks: Sequence[str]) -> None:
         """Check that the files of a timeline will be here."""
