@@ -120,7 +120,7 @@ def _add_pool(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--policy", choices=POLICIES, default="lru")
     group.add_argument(
         "--puts",
-        choices=("at-once", "when-asked"),
+        choices=("at-once", "when-asked", "balanced"),
         default="at-once",
         help="when blocks go to their homes",
     )

@@ -17,7 +17,7 @@ from itertools import groupby
 from innet.kv.pool.peers import Placement
 from innet.kv.pool.summary import POPULAR, SUMMARY_S
 from innet.lab.compare.measurement import BlockPlaces
-from innet.lab.replay.plan import NETWORK, Assignment, ReplayPlan, requests_of
+from innet.lab.replay.plan import BALANCED, Assignment, ReplayPlan, requests_of
 from innet.lab.replay.single_store import BlockStore
 from innet.lab.traces import PromptRequest
 from innet.topology import Switch, Topology
@@ -72,7 +72,7 @@ class BlockModel:
         }
         if plan.shares_memory:
             shared = {
-                host: BlockStore(plan.shared_blocks(host), plan.policy)
+                host: BlockStore(plan.shared_blocks(host), plan.policy, lambda: self._now_s)
                 for host in {*self._workers, *self._homes}
             }
             self._workers = {host: shared[host] for host in self._workers}
@@ -214,7 +214,8 @@ class BlockModel:
     def _put(self, host: str, block: bytes, depth: int) -> None:
         homes = self._homes_of(block)
         self._puts += len(homes)
-        if self._keep(host, block, depth, is_copy=False) and self._plan.design == NETWORK:
+        is_kept = not self._moves(host, homes) and self._keep(host, block, depth, is_copy=False)
+        if is_kept and self._plan.shares_memory:
             self._notes[block] = host
             return
         for home in homes:
@@ -222,6 +223,12 @@ class BlockModel:
                 pending: Pending = {}
                 self._answer(pending, self._ask(pending, home, host, block), block)
             self._keep_at_home(home, block, depth)
+
+    def _moves(self, host: str, homes: Sequence[str]) -> bool:
+        """Whether the first home keeps a new block longer than the host that puts it."""
+        if self._plan.design != BALANCED or not homes or host in homes:
+            return False
+        return self._homes[homes[0]].next_wait_s > self._workers[host].next_wait_s
 
     def _keep_at_home(self, home: str, block: bytes, depth: int) -> None:
         if self._plan.shares_memory:

@@ -73,6 +73,23 @@ class EvictionPolicy(ABC):
     def take_victim(self) -> bytes:
         """Choose the block to evict and forget it; there must be one."""
 
+    def next_victim(self) -> NextVictim | None:
+        """What :meth:`take_victim` would choose; ``None``: a demoted block, no block, or the policy
+        cannot say it."""
+        return None
+
+
+class NextVictim(NamedTuple):
+    """The block that is evicted next.
+
+    Attributes:
+        block: the victim.
+        patience: how many times as long as a new block the policy keeps it unused.
+    """
+
+    block: bytes
+    patience: int
+
 
 class ContentStorePolicy(EvictionPolicy):
     """A policy of the switches' content stores: ``lru`` or ``s3fifo``."""
@@ -150,11 +167,21 @@ class RankedPolicy(EvictionPolicy):
         del self._ranks[block], self._numbers[block]
 
     def take_victim(self) -> bytes:
-        while True:
-            rank, block = heapq.heappop(self._heap)
-            if self._ranks.get(block) == rank:
-                self.remove(block)
-                return block
+        self._drop_stale()
+        block = self._heap[0][1]
+        self.remove(block)
+        return block
+
+    def next_victim(self) -> NextVictim | None:
+        self._drop_stale()
+        if not self._heap or self._heap[0][0].value == _DEMOTED:
+            return None
+        return NextVictim(self._heap[0][1], 1)
+
+    def _drop_stale(self) -> None:
+        """Remove stale entries from the top of the heap."""
+        while self._heap and self._ranks.get(self._heap[0][1]) != self._heap[0][0]:
+            heapq.heappop(self._heap)
 
     def _touch(self, block: bytes, number: int) -> None:
         self._now += 1
@@ -243,14 +270,20 @@ class SecondUse(EvictionPolicy):
         raise KeyError(block)
 
     def take_victim(self) -> bytes:
-        if self._demoted:
-            return self._demoted.popitem(last=False)[0]
+        return (self._demoted or self._next_kind()).popitem(last=False)[0]
+
+    def next_victim(self) -> NextVictim | None:
+        kind = self._next_kind()
+        if self._demoted or not kind:
+            return None
+        return NextVictim(next(iter(kind)), _PATIENCE if kind is self._used else 1)
+
+    def _next_kind(self) -> OrderedDict[bytes, int]:
+        """The blocks of which the oldest is evicted next, if none is demoted."""
         unused = next(iter(self._unused.values()), None)
         used = next(iter(self._used.values()), None)
         if unused is None:
-            oldest = self._used
-        elif used is None or _PATIENCE * (self._now - unused) >= self._now - used:
-            oldest = self._unused
-        else:
-            oldest = self._used
-        return oldest.popitem(last=False)[0]
+            return self._used
+        if used is None or _PATIENCE * (self._now - unused) >= self._now - used:
+            return self._unused
+        return self._used

@@ -16,6 +16,7 @@ from innet.kv.events.endpoints import Endpoints
 from innet.kv.eviction import DEFAULT_POLICY, PolicyName
 from innet.kv.pool import PoolSettings
 from innet.kv.pool.object_storage import is_url, require_known
+from innet.kv.pool.settings import PutTiming
 from innet.node.messages import MAX_WEIGHT
 from innet.quantities import parse_size_bytes
 from innet.validation_messages import value_message
@@ -55,7 +56,7 @@ class PoolOptions(TypedDict, total=False):
     """Of the tenant, as bytes or as the path of a file, so that blocks outlive a run and jobs share
     them; by default each job has one of its own."""
     memory: Size
-    """For blocks that this process uses itself; default ``256MiB``. With ``puts="when-asked"``, it
+    """For blocks that this process uses itself; default ``256MiB``. Unless ``puts="at-once"``, it
     and ``offered_memory`` are one store."""
     disk: Size
     """Disk behind ``memory``; default 0."""
@@ -86,9 +87,10 @@ class PoolOptions(TypedDict, total=False):
     """A block that has not arrived after this time, from the start of its fetch, is a miss; default
     5. Blocks of a call start one after the other as the window has room; a timeout or deadline that
     a call is given is for all of its blocks together."""
-    puts: Literal["at-once", "when-asked"]
-    """When a block moves to its homes: when it is put (the default), or when somebody requests it;
-    until then only this process has it."""
+    puts: PutTiming
+    """When a block moves to its homes: when it is put (the default); when somebody requests it, and
+    until then only this process has it; or ``balanced``: when it is put, if its home would keep it
+    longer than this process, and otherwise when somebody requests it."""
     keeps_fetched: bool
     """Whether this process keeps blocks that it fetched; default true."""
     copy_rate: Annotated[Size, Field(ge=1)]
@@ -186,7 +188,7 @@ class MemberOptions:
     @property
     def shares_store(self) -> bool:
         """One store holds this process's own blocks and those that it is home to."""
-        return self.settings.puts == "when-asked"
+        return self.settings.shares_store
 
     def store_bytes(self, purpose: Literal["local", "offered", "shared"]) -> StoreBytes:
         """Sizes of a store's tiers."""

@@ -134,7 +134,7 @@ def with_pools(
         pools = {}
         for node in fabric.nodes:
             offered = await offered_tiers(node)
-            shares = settings is not None and settings.puts == "when-asked"
+            shares = settings is not None and settings.shares_store
             local = offered if shares and offered is not None else await local_tiers(node)
             pools[node] = BlockPool(
                 fabric.network(node), local=local, offered=offered, settings=settings

@@ -42,7 +42,7 @@ def prompt(*ids: int) -> PromptRequest:
     return PromptRequest(0.0, 512 * len(ids), 1, blocks)
 
 
-@pytest.mark.parametrize("design", ["network", "home"])
+@pytest.mark.parametrize("design", ["balanced", "network", "home"])
 def test_the_hits_equal_those_of_one_store_when_memory_suffices(design: str) -> None:
     requests = [prompt(1, 2, 3), prompt(1, 2, 4), prompt(5), prompt(1, 2, 3, 6)] * 5
     model = BlockModel(TOPOLOGY, plan(design), HOSTS)
@@ -95,6 +95,27 @@ def test_the_design_network_finds_the_blocks_of_home_with_less_traffic(reuse: st
         carried[design] = busiest_link(model.link_blocks.items())[1]
     assert hits["network"] > 0.97 * hits["home"]
     assert carried["network"] < 0.9 * carried["home"]
+
+
+@pytest.mark.parametrize("reuse", GENERATED)
+@pytest.mark.parametrize("blocks", [1000, 4000])
+def test_balanced_puts_find_the_blocks_of_home_in_small_stores(reuse: str, blocks: int) -> None:
+    requests = GENERATED[reuse](800, 1)
+    asked = sum(len(request.blocks) for request in requests)
+    written = KvSpecification.model_validate(
+        {"kind": "kv", "trace": reuse, "block": 1 << 20, "cache": f"{blocks}blocks"}
+    )
+    hits, carried = {}, {}
+    for design in ("balanced", "home"):
+        planned = ReplayPlan.of(
+            written, Design.parse(design), len(HOSTS), dict.fromkeys(HOSTS, 1.0), 60.0
+        )
+        model = BlockModel(with_switch_memory(TOPOLOGY, written, design), planned, HOSTS)
+        model.replay(requests)
+        hits[design] = 1 - model.counts.computed / asked
+        carried[design] = busiest_link(model.link_blocks.items())[1]
+    assert hits["balanced"] > hits["home"] - 0.005
+    assert carried["balanced"] < 0.9 * carried["home"]
 
 
 def test_there_is_no_busiest_link_without_traffic() -> None:

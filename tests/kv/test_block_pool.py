@@ -105,7 +105,7 @@ def test_blocks_stay_as_they_were_put_whatever_becomes_of_the_arrays() -> None:
     with_pools(work, local_blocks=4)
 
 
-@pytest.mark.parametrize("puts", ["at-once", "when-asked"])
+@pytest.mark.parametrize("puts", ["at-once", "when-asked", "balanced"])
 @pytest.mark.parametrize("local_blocks", [0, 4])
 def test_what_is_signed_is_what_was_put_even_if_the_put_is_cancelled(
     puts: Any, local_blocks: int, monkeypatch: pytest.MonkeyPatch
@@ -136,7 +136,7 @@ def test_what_is_signed_is_what_was_put_even_if_the_put_is_cancelled(
     with_pools(work, local_blocks=local_blocks, settings=PoolSettings(puts=puts))
 
 
-@pytest.mark.parametrize("puts", ["at-once", "when-asked"])
+@pytest.mark.parametrize("puts", ["at-once", "when-asked", "balanced"])
 @pytest.mark.parametrize("fails", [True, False])
 def test_what_is_signed_is_what_was_put_together_even_if_that_ends_early(
     puts: Any, fails: bool, monkeypatch: pytest.MonkeyPatch

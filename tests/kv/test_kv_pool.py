@@ -244,7 +244,7 @@ def test_outside_a_run_the_error_says_how_to_start_one() -> None:
         ({"tenant": 7}, "tenant of a pool: expected text.*, found 7"),
         ({"folder": 7}, "folder of a pool: expected a Path or text.*, found 7"),
         ({"secret": bytearray(b"hidden")}, "secret of a pool: .* or bytes, found .*bytearray'>"),
-        ({"puts": "never"}, "'at-once' or 'when-asked'"),
+        ({"puts": "never"}, "'at-once', 'when-asked' or 'balanced'"),
         ({"weight": 0}, "weight"),
         ({"weight": 1001}, "weight"),
         ({"colour": "red"}, "no option colour"),

@@ -89,7 +89,7 @@ def with_cluster(
                     network = await stack.enter_async_context(
                         pools.open(host, tenant, capacity_bytes=offered)
                     )
-                    is_shared = settings.puts == "when-asked"
+                    is_shared = settings.shares_store
                     local = TieredStore(MemoryTier(local_bytes + offered * is_shared))
                     opened[host] = BlockPool(
                         network,
@@ -158,7 +158,7 @@ def test_what_homes_have_given_is_counted_when_it_has_arrived() -> None:
     with_cluster(work)
 
 
-@pytest.mark.parametrize("puts", ["at-once", "when-asked"])
+@pytest.mark.parametrize("puts", ["at-once", "when-asked", "balanced"])
 def test_what_one_host_has_put_another_gets_and_no_one_after_its_eviction(puts):
     async def work(cluster: Cluster) -> None:
         assert await cluster.put(*range(12)) == [1] * 12
@@ -169,7 +169,7 @@ def test_what_one_host_has_put_another_gets_and_no_one_after_its_eviction(puts):
         assert await cluster.pools["h3"].evict([cluster.key(0), cluster.key(1)]) == [False, True]
 
     settings = PoolSettings(timeout_s=0.5, put_timeout_s=0.5, puts=puts)
-    with_cluster(work, settings, local_bytes=MEMORY_BYTES if puts == "when-asked" else 0)
+    with_cluster(work, settings, local_bytes=0 if puts == "at-once" else MEMORY_BYTES)
 
 
 @pytest.mark.parametrize("ends", ["put", "withdrawn", "crashed"])

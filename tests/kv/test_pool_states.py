@@ -57,7 +57,7 @@ class PoolStates(RuleBasedStateMachine):
     @initialize(
         policy=st.sampled_from(POLICIES),
         replicas=st.integers(1, 2),
-        puts=st.sampled_from(["at-once", "when-asked"]),
+        puts=st.sampled_from(["at-once", "when-asked", "balanced"]),
         keeps_fetched=st.booleans(),
         memory_blocks=st.integers(0, 5),
         disk_blocks=st.integers(0, 5),
@@ -81,7 +81,7 @@ class PoolStates(RuleBasedStateMachine):
         async def start() -> None:
             for node in NODES:
                 file = Path(self.folder.name, node)
-                offers, shares = node in MEMBERS, puts == "when-asked"
+                offers, shares = node in MEMBERS, chosen.shares_store
                 offered = tiers(memory_blocks, disk_blocks, policy, file) if offers else None
                 local = offered if shares else None
                 pool = BlockPool(

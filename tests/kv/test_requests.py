@@ -16,6 +16,7 @@ from innet.kv.pool.requests import (
     Drop,
     Keep,
     Note,
+    Offer,
     Pin,
     PoolRequest,
     Unpin,
@@ -54,6 +55,7 @@ KEEPS = st.builds(
 ACTIONS = st.one_of(
     KEEPS,
     st.builds(Note, BLOCKS, NUMBERS, NODES),
+    st.builds(Offer, BLOCKS, NUMBERS, NODES, NUMBERS),
     st.builds(Pin, BLOCKS, NUMBERS),
     st.builds(Unpin, BLOCKS),
     st.builds(Drop, BLOCKS),

@@ -124,7 +124,7 @@ def replay(
     ] = None,
     design: Annotated[
         str, typer.Option(metavar="NAME,…", help="Designs to compare: where blocks are kept")
-    ] = "network,home,local",
+    ] = "balanced,home,local",
     policy: Annotated[
         str | None,
         typer.Option(

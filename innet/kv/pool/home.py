@@ -24,10 +24,12 @@ from innet.kv.pool.network import (
 from innet.kv.pool.pool_node import PoolNode
 from innet.kv.pool.requests import (
     DONE,
+    NOTED,
     Answer,
     Drop,
     Keep,
     Note,
+    Offer,
     Pin,
     PoolRequest,
     Unpin,
@@ -340,6 +342,8 @@ class Home:
                     return Answer(False, "purged")
                 self._store.defer(name, DeferredBlock(self._members.own_depth(depth), source))
                 return DONE
+            case Offer(_, depth, source, wait_ms):
+                return await self._take_or_note(name, depth, source, wait_ms)
             case Pin(_, lease_ms):
                 # Not this node's own copy: others cannot request that.
                 pinned = await self._pin(name, requester, lease_ms / 1000, [self._store])
@@ -380,6 +384,21 @@ class Home:
         if refusal is None:  # a false name of a requester counts only with a block
             self._counts.kept[requester] += 1
         return refusal
+
+    async def _take_or_note(self, name: str, depth: int, source: str, wait_ms: int) -> Answer:
+        """Keep a block here if it stays longer than at its producer, and note it otherwise."""
+        own_depth = self._members.own_depth(depth)
+        if 1000 * self._store.tiers.next_wait_s > wait_ms:
+            timeout_s = PART_FOR_FETCHING * self._settings.put_timeout_s
+            if (
+                await self._result_or(
+                    name, self._fetch(name, own_depth, source, timeout_s), _FAILED
+                )
+                is None
+            ):
+                return DONE
+        self._store.defer(name, DeferredBlock(own_depth, source))
+        return NOTED
 
     async def _fetch(self, name: str, depth: int, source: str, timeout_s: float) -> str | None:
         """Keep a block, from ``source`` if it is not here; ``None``, or why it is not kept."""

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias, TypeVar
 from innet.errors import KVError
 from innet.kv.names import BlockKey
 from innet.kv.pool.network import BlockNetwork, Cause, Sealed
-from innet.kv.pool.requests import Action, Answer, Keep, name_of_action
+from innet.kv.pool.requests import DONE, Action, Answer, Keep, Offer, name_of_action
 from innet.kv.pool.waiting import GivenUp, gather, now_s
 from innet.kv.pool.window import BLOCKS_OF_REQUEST
 
@@ -315,6 +315,13 @@ class PeerClient:
     async def request(self, member: str, action: Action) -> Cause | None:
         """Send a request; ``None`` if it was done, otherwise why not."""
         return _refusals(await self._answer(member, action), 0, 1)[0]
+
+    async def offer(self, home: str, offer: Offer) -> bool | Cause:
+        """Send an offer: whether ``home`` keeps the block; false: it has noted it."""
+        answer = await self._answer(home, offer)
+        if isinstance(answer, Cause):
+            return answer
+        return answer == DONE if answer.done else Cause.REFUSED
 
     async def request_homes(self, key: BlockKey, action: Action) -> list[Cause | None]:
         """Send a request to a block's other homes; :meth:`request` for each."""

@@ -69,7 +69,7 @@ class BlockPool:
             network: of this node, for one tenant.
             local: for blocks that this node uses itself.
             offered: for blocks that this node is home to, as large as the network announces;
-                ``None``: it is home to no block. With ``puts="when-asked"`` it is ``local``: both
+                ``None``: it is home to no block. Unless ``puts="at-once"`` it is ``local``: both
                 uses share its capacity, and a block that its home has fetched is the next victim.
             settings: see there.
 
@@ -77,15 +77,15 @@ class BlockPool:
             KVError: the number of stores does not fit ``puts``.
         """
         settings = PoolSettings() if settings is None else settings
-        if settings.puts == "when-asked":
+        if settings.shares_store:
             offered = local if offered is None else offered
-        if (offered is local) != (settings.puts == "when-asked"):
+        if (offered is local) != settings.shares_store:
             raise KVError(
                 'one store cannot be both local and offered with puts="at-once": the node would '
                 'keep its puts twice. Give two stores, or puts="when-asked"'
                 if offered is local
-                else 'with puts="when-asked" a node has one store: give the same store as local '
-                "and as offered"
+                else f"with puts={settings.puts!r} a node has one store: give the same store as "
+                "local and as offered"
             )
         self._settings = settings
         self._tenant = network.tenant
@@ -221,7 +221,7 @@ class BlockPool:
         new = self._new_blocks(blocks, range(len(blocks)) if depths is None else depths)
         largest = max((contents.nbytes for _, contents, _ in new), default=1)
         together = self._together(largest)
-        size = 1 if self._settings.puts == "when-asked" else together
+        size = 1 if self._settings.shares_store else together
         left = iter(range(0, len(blocks), size))
 
         async def put_in_turn() -> None:

@@ -11,6 +11,8 @@ block:
   blocks deep in its prompt. Up to fifteen more blocks of the same model and layout may follow,
   each as ``/<layers>/<hash>/<depth>``;
 * ``note/…/<depth>/<source>``: the same, but only when somebody requests the block;
+* ``offer/…/<depth>/<source>/<wait_ms>``: keep it if the member's next victim has waited longer for
+  a use than that, otherwise note it;
 * ``pin/…/<lease_ms>``: protect it from eviction for that long;
 * ``unpin/…``: end that; ``drop/…``: drop the block.
 
@@ -80,6 +82,17 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
+class Offer:
+    """Keep the block of ``source`` if this evicts one that has waited longer than ``wait_ms`` for a
+    use, as the source's own next victim has; otherwise it is a :class:`Note`."""
+
+    block: BlockKey
+    depth: int
+    source: str
+    wait_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class Pin:
     """Protect a block from eviction for ``lease_ms``."""
 
@@ -101,7 +114,7 @@ class Drop:
     block: BlockKey
 
 
-Action: TypeAlias = Keep | Note | Pin | Unpin | Drop
+Action: TypeAlias = Keep | Note | Offer | Pin | Unpin | Drop
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +144,7 @@ class PoolRequest:
         Raises:
             KVError: a part cannot be a name component.
         """
-        source = (self.action.source,) if isinstance(self.action, Keep | Note) else ()
+        source = (self.action.source,) if isinstance(self.action, Keep | Note | Offer) else ()
         for node in (self.member, self.requester, *source):
             if not _NODE.fullmatch(node):
                 raise KVError(f"invalid node {shown(node)} in a request, expected a node's name")
@@ -229,6 +242,8 @@ def _parts_of(action: Action) -> tuple[str, BlockKey, tuple[str | int, ...]]:
             return "keep", block, tuple(rest)
         case Note(block, depth, source):
             return "note", block, (depth, source)
+        case Offer(block, depth, source, wait_ms):
+            return "offer", block, (depth, source, wait_ms)
         case Pin(block, lease_ms):
             return "pin", block, (lease_ms,)
         case Unpin(block):
@@ -243,6 +258,8 @@ def _action(verb: str, block: BlockKey, arguments: Sequence[str]) -> Action:
             return Keep(((block, int(depth)), *_more(block.family, more)), source)
         case "note", [depth, source] if _NUMBER.fullmatch(depth):
             return Note(block, int(depth), source)
+        case "offer", [depth, source, wait_ms] if all(map(_NUMBER.fullmatch, (depth, wait_ms))):
+            return Offer(block, int(depth), source, int(wait_ms))
         case "pin", [lease_ms] if _NUMBER.fullmatch(lease_ms):
             return Pin(block, int(lease_ms))
         case "unpin", []:
@@ -322,4 +339,6 @@ def _encoded(answer: Answer) -> Contents:
 
 
 DONE: Final = Answer(True)
+NOTED: Final = Answer(True, "noted")
+"""The answer to an :class:`Offer` that the member does not take."""
 _DONE_BYTES: Final = DONE.encoded().tobytes()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from innet.errors import KVError
+
+PutTiming: TypeAlias = Literal["at-once", "when-asked", "balanced"]
 
 
 @dataclass(frozen=True)
@@ -27,8 +29,10 @@ class PoolSettings:
         longest_lease_s: longer leases are cut to this.
         puts: when a block moves to its homes: ``at-once``, when it is put; or ``when-asked``: the
             homes learn that this node has it, and fetch it when somebody requests it. Until then it
-            is lost if this node drops it or dies.
-        keeps_fetched: whether this node keeps blocks that it fetched. With ``when-asked`` they are
+            is lost if this node drops it or dies. ``balanced``: it moves at once if its first home
+            would keep it longer than this node, as the times tell that their next victims have
+            waited for a use; otherwise as with ``when-asked``.
+        keeps_fetched: whether this node keeps blocks that it fetched. Unless ``at-once``, they are
             copies in a store of blocks that are nowhere else, and so they are evicted first.
         copy_bytes_per_s: limit of copies to other homes when a member has gone or this node leaves.
 
@@ -43,9 +47,14 @@ class PoolSettings:
     leave_out_s: float = 5.0
     answer_s: float = 5.0
     longest_lease_s: float = 600.0
-    puts: Literal["at-once", "when-asked"] = "at-once"
+    puts: PutTiming = "at-once"
     keeps_fetched: bool = True
     copy_bytes_per_s: int = 128 << 20
+
+    @property
+    def shares_store(self) -> bool:
+        """Whether a node has one store for its own blocks and those that it is home to."""
+        return self.puts != "at-once"
 
     def __post_init__(self) -> None:
         for what in ("replicas", "window", "copy_bytes_per_s"):

@@ -128,6 +128,12 @@ class TieredStore:
         disk_bytes = 0 if self.disk is None else self.disk.capacity_bytes
         return self.memory.capacity_bytes + disk_bytes
 
+    @property
+    def next_wait_s(self) -> float:
+        """:attr:`BlockTier.next_wait_s` of the last tier, from which evicted blocks are lost."""
+        last = self.disk.objects if isinstance(self.disk, LayeredTier) else self.disk
+        return (self.memory if last is None else last).next_wait_s
+
     def entry(self, name: str) -> Entry[Any] | None:
         """The entry of a block in the fastest tier that has it."""
         found: Entry[Any] | None = self.memory.entry(name)

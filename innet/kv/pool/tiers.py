@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
@@ -30,6 +31,7 @@ class Entry(Generic[Kept]):
         pinned: the tier may not evict it.
         is_copy: another node keeps the block, so the disk does not take it.
         since_s: when it was inserted, in the time of the event loop.
+        used_s: when it was inserted or used last.
         asked: how often other nodes have requested it here.
     """
 
@@ -39,6 +41,7 @@ class Entry(Generic[Kept]):
     pinned: bool = False
     is_copy: bool = False
     since_s: float = 0.0
+    used_s: float = 0.0
     asked: int = 0
 
 
@@ -90,11 +93,29 @@ class BlockTier(Generic[Kept]):
         stay = self._pinned_bytes if self._policy.newest_stays else self._used_bytes
         return self.capacity_bytes - stay
 
+    @property
+    def next_wait_s(self) -> float:
+        """How long the block that a new one would evict has waited for a use.
+
+        The time of a block that the policy keeps longer than new ones is divided accordingly, so
+        the times of tiers can be compared. Infinite if a new block evicts none that is here alone,
+        or if the policy cannot say which.
+        """
+        entries = self._entries
+        if not entries or self._used_bytes + self._used_bytes / len(entries) <= self.capacity_bytes:
+            return math.inf
+        victim = self._policy.next_victim()
+        if victim is None:
+            return math.inf
+        return (now_s() - entries[victim.block.decode()].used_s) / victim.patience
+
     def use(self, name: str) -> bool:
         """Record a request for a block; whether it is here."""
         entry = self._entries.get(name)
-        if entry is not None and not entry.pinned:
-            self._policy.use(name.encode())
+        if entry is not None:
+            entry.used_s = now_s()
+            if not entry.pinned:
+                self._policy.use(name.encode())
         return entry is not None
 
     def demote(self, name: str) -> None:
@@ -142,7 +163,7 @@ class BlockTier(Generic[Kept]):
 
     def _insert(self, name: str, entry: Entry[Kept]) -> list[tuple[str, Entry[Kept]]]:
         """Add a block that fits; the victims, of which it may be one."""
-        entry.since_s = now_s()
+        entry.since_s = entry.used_s = now_s()
         self._entries[name] = entry
         self._used_bytes += entry.size
         block = name.encode()

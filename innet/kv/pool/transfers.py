@@ -12,7 +12,7 @@ from innet.kv.names import BlockKey
 from innet.kv.pool.home import Home
 from innet.kv.pool.network import Cause, Contents, Sealed
 from innet.kv.pool.pool_node import PoolNode
-from innet.kv.pool.requests import Note
+from innet.kv.pool.requests import MAX_NUMBER, Note, Offer
 from innet.kv.pool.served import Publication
 from innet.kv.pool.statistics import Place
 from innet.kv.pool.store import Tier
@@ -68,7 +68,8 @@ class BlockTransfers:
         self._node = node
         self._home = home
         self._keeps_fetched = node.settings.keeps_fetched and node.local.tiers.capacity_bytes > 0
-        self._defers = node.settings.puts == "when-asked"
+        self._defers = node.settings.shares_store
+        self._balances = node.settings.puts == "balanced"
         self._keeps = any(store.tiers.capacity_bytes for store in node.stores)
         self._fetches: SingleFlight[str, Sealed | Cause] = SingleFlight()
 
@@ -298,7 +299,7 @@ class BlockTransfers:
         The caller may change their bytes when this has ended, even if it was cancelled.
 
         Args:
-            blocks: at most ``together``; with ``puts="when-asked"`` one.
+            blocks: at most ``together``; unless ``puts="at-once"``, one.
             together: blocks that one request may have.
 
         Returns:
@@ -351,7 +352,7 @@ class BlockTransfers:
                 sealed[name] = await self._seal(name, contents)
                 held.append(name)
         if self._defers:
-            noted = await self._note_homes(sealed[names[0]], blocks[0])
+            noted = await self._move_or_note(sealed[names[0]], blocks[0])
             if noted is not None:
                 return [noted]
         # Homes fetch the blocks while they are signed.
@@ -375,6 +376,22 @@ class BlockTransfers:
             return await self._keep_at(nodes, key, [node.network.node])
         finally:
             node.served.release(name)
+
+    async def _move_or_note(
+        self, sealed: Sealed | None, new: NewBlock
+    ) -> list[Cause | None] | None:
+        """Move a block to homes that keep it longer than this node would, or keep it here and tell
+        its homes; ``None``: there is no room here."""
+        (key, _, depth), node = new, self._node
+        own, homes = node.network.node, node.members.homes(key.block_hash)
+        wait_ms = 1000 * node.local.tiers.next_wait_s
+        may_move = self._balances and sealed is not None and wait_ms <= MAX_NUMBER
+        if may_move and homes and own not in homes:
+            offer = Offer(key, depth, own, int(wait_ms))
+            if await node.peers.offer(homes[0], offer) is True:
+                others = [node.peers.keep(home, [(key, depth)], own) for home in homes[1:]]
+                return [None, *(end for [end] in await gather(others))]
+        return await self._note_homes(sealed, new)
 
     async def _note_homes(self, sealed: Sealed | None, new: NewBlock) -> list[Cause | None] | None:
         """Keep a block here, and tell its homes its producer; ``None``: there is no room here."""

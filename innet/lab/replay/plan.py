@@ -10,6 +10,7 @@ from innet.errors import KVError, WorkloadError
 from innet.kv.eviction import DEFAULT_POLICY, POLICIES, PolicyName
 from innet.kv.pool import MemoryTier, PoolSettings, TieredStore
 from innet.kv.pool.peers import Placement
+from innet.kv.pool.settings import PutTiming
 from innet.kv.prefill import PrefillCost
 from innet.lab.traces import PromptRequest
 from innet.topology import Switch, Topology
@@ -18,11 +19,13 @@ if TYPE_CHECKING:
     from innet.lab.workload.document import KvSpecification
 
 
+BALANCED: Final = "balanced"
 NETWORK: Final = "network"
 HOME: Final = "home"
 LOCAL: Final = "local"
 
 DESIGNS: Final = {
+    BALANCED: "balanced: at the producer or at the home, whichever keeps a block longer",
     NETWORK: "network: home nodes with in-network caches",
     HOME: "home: home nodes alone",
     LOCAL: "local: no sharing between workers",
@@ -32,9 +35,12 @@ DESIGNS: Final = {
 
 _POLICY_OPTION: Final = "policy="
 
-_USUAL_SHARES: Final = {NETWORK: (0.7, 0.02), HOME: (0.05, 0.0)}
-"""Shares of workers and switches (docs/kv-replay.md). With ``network``, worker and home of a host
-have one store."""
+_USUAL_SHARES: Final = {BALANCED: (0.7, 0.02), NETWORK: (0.7, 0.02), HOME: (0.05, 0.0)}
+"""Shares of workers and switches (docs/kv-replay.md). With ``balanced`` and ``network``,
+worker and home of a host have one store."""
+
+_PUTS: Final[dict[str, PutTiming]] = {BALANCED: "balanced", NETWORK: "when-asked"}
+"""When blocks move to their homes; in other designs at once."""
 
 
 @dataclass(frozen=True)
@@ -210,7 +216,7 @@ class ReplayPlan:
     @property
     def shares_memory(self) -> bool:
         """Whether a host has one store for its own blocks and those homed at it."""
-        return self.design == NETWORK
+        return self.design in _PUTS
 
     @property
     def pool_settings(self) -> PoolSettings:
@@ -220,7 +226,7 @@ class ReplayPlan:
             window=_REQUESTS_AT_ONCE * self.window,
             timeout_s=self.deadline_s,
             put_timeout_s=self.put_timeout_s,
-            puts="when-asked" if self.shares_memory else "at-once",
+            puts=_PUTS.get(self.design, "at-once"),
         )
 
     def stores(self, host: str, room_bytes: int) -> tuple[TieredStore, TieredStore]:

@@ -7,7 +7,8 @@ arrives. The rate is over the blocks of all requests.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Container, Iterable, Sequence
+import math
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -31,8 +32,16 @@ class BlockStore:
         capacity_blocks: its limit; ``None``: unlimited.
     """
 
-    def __init__(self, capacity_blocks: int | None, policy: PolicyName = "lru") -> None:
+    def __init__(
+        self,
+        capacity_blocks: int | None,
+        policy: PolicyName = "lru",
+        clock: Callable[[], float] = lambda: 0.0,
+    ) -> None:
+        """``clock``: for :attr:`next_wait_s`."""
         self.capacity_blocks = capacity_blocks
+        self._clock = clock
+        self._used_s: dict[bytes, float] = {}
         self._policy = None if capacity_blocks is None else make_policy(policy, capacity_blocks)
         self._kept: set[bytes] = set()
 
@@ -43,10 +52,21 @@ class BlockStore:
         """Whether the store has the block; does not count as a use."""
         return block in self._kept
 
+    @property
+    def next_wait_s(self) -> float:
+        """See :attr:`innet.kv.pool.tiers.BlockTier.next_wait_s`."""
+        if self.capacity_blocks is None or len(self._kept) < self.capacity_blocks:
+            return math.inf
+        victim = None if self._policy is None else self._policy.next_victim()
+        if victim is None:
+            return math.inf
+        return (self._clock() - self._used_s[victim.block]) / victim.patience
+
     def use(self, block: bytes) -> bool:
         """Whether the store has the block; if so, it counts as used."""
         if block not in self._kept:
             return False
+        self._used_s[block] = self._clock()
         if self._policy is not None:
             self._policy.use(block)
         return True
@@ -69,6 +89,7 @@ class BlockStore:
         if self.use(block):
             return []
         self._kept.add(block)
+        self._used_s[block] = self._clock()
         if self._policy is None or self.capacity_blocks is None:
             return []
         self._policy.insert(block, depth)
@@ -78,6 +99,7 @@ class BlockStore:
             return []
         victim = self._policy.take_victim()
         self._kept.remove(victim)
+        del self._used_s[victim]
         return [victim]
 
 

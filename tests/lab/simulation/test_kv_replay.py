@@ -84,7 +84,7 @@ def test_a_block_is_found_at_its_home_or_in_a_cache_or_computed_again(
     assert (local.computed, local.puts) == (12, 0)
 
 
-@pytest.mark.parametrize("design", ["network", "home"])
+@pytest.mark.parametrize("design", ["balanced", "network", "home"])
 def test_the_hits_equal_those_of_one_store_when_memory_suffices(
     topology: Topology, tmp_path: Path, design: str
 ) -> None:
