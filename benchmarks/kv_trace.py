@@ -6,7 +6,7 @@ python benchmarks/kv_trace.py --quick
 * ``one_store_*``: one store with LRU for all requests.
 * ``modelled_*``: the whole trace over the cluster, the memory spread in each design, block by block
   (:mod:`shared.block_model`): no time, no overlap.
-* ``chats_*``, ``agents_*``, ``documents_*``: the same for generated requests
+* ``chats_*``, ``agents_*``, ``documents_*``, ``handbooks_*``: the same for generated requests
   (:mod:`shared.request_traces`), whose blocks are used again in other ways; means over the seeds.
 * ``simulated_*``, ``modelled_part_*``: the trace's beginning, packet by packet and block by block,
   which says what the model is worth.

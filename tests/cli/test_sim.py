@@ -130,7 +130,7 @@ def test_a_trace_without_prefixes_is_announced(cli: CliRunner, tmp_path: Path) -
     ("options", "message"),
     [
         (["--policy", "lrux"], "there is no policy 'lrux'; policies: lru, lfu"),
-        (["--design", "somewhere"], "there is no design 'somewhere'; designs: network"),
+        (["--design", "somewhere"], "there is no design 'somewhere'; designs: home, balanced"),
         (["--design", "home:lfu"], "home:lfu: unknown option 'lfu'"),
     ],
 )

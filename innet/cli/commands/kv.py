@@ -124,7 +124,7 @@ def replay(
     ] = None,
     design: Annotated[
         str, typer.Option(metavar="NAME,…", help="Designs to compare: where blocks are kept")
-    ] = "balanced,home,local",
+    ] = "home,balanced,local",
     policy: Annotated[
         str | None,
         typer.Option(

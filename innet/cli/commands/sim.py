@@ -26,7 +26,7 @@ EXAMPLES = options.examples(
 )
 
 _ALGORITHMS = "inc,ring,ps"
-_DESIGNS = "balanced,home,local"
+_DESIGNS = "home,balanced,local"
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def sim(
             metavar="NAME,…",
             help="Algorithms to compare, by default [cyan]inc,ring,ps[/]; also "
             "[cyan]halving-doubling[/], [cyan]auto[/]; over TCP [cyan]tcp-ring[/], "
-            "[cyan]tcp-ps[/]. For a [cyan]kv[/] replay: [cyan]balanced,home,local[/]. Jobs of a "
+            "[cyan]tcp-ps[/]. For a [cyan]kv[/] replay: [cyan]home,balanced,local[/]. Jobs of a "
             "file may name their own",
         ),
     ] = None,

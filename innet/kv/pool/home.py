@@ -342,8 +342,8 @@ class Home:
                     return Answer(False, "purged")
                 self._store.defer(name, DeferredBlock(self._members.own_depth(depth), source))
                 return DONE
-            case Offer(_, depth, source, wait_ms):
-                return await self._take_or_note(name, depth, source, wait_ms)
+            case Offer():
+                return self._take_or_note(action)
             case Pin(_, lease_ms):
                 # Not this node's own copy: others cannot request that.
                 pinned = await self._pin(name, requester, lease_ms / 1000, [self._store])
@@ -385,19 +385,12 @@ class Home:
             self._counts.kept[requester] += 1
         return refusal
 
-    async def _take_or_note(self, name: str, depth: int, source: str, wait_ms: int) -> Answer:
-        """Keep a block here if it stays longer than at its producer, and note it otherwise."""
-        own_depth = self._members.own_depth(depth)
-        if 1000 * self._store.tiers.next_wait_s > wait_ms:
-            timeout_s = PART_FOR_FETCHING * self._settings.put_timeout_s
-            if (
-                await self._result_or(
-                    name, self._fetch(name, own_depth, source, timeout_s), _FAILED
-                )
-                is None
-            ):
-                return DONE
-        self._store.defer(name, DeferredBlock(own_depth, source))
+    def _take_or_note(self, offer: Offer) -> Answer:
+        """Whether a block stays here longer than at its producer; if not, note it."""
+        if 1000 * self._store.tiers.next_wait_s > offer.wait_ms:
+            return DONE
+        depth = self._members.own_depth(offer.depth)
+        self._store.defer(offer.block.name, DeferredBlock(depth, offer.source))
         return NOTED
 
     async def _fetch(self, name: str, depth: int, source: str, timeout_s: float) -> str | None:

@@ -317,7 +317,7 @@ class PeerClient:
         return _refusals(await self._answer(member, action), 0, 1)[0]
 
     async def offer(self, home: str, offer: Offer) -> bool | Cause:
-        """Send an offer: whether ``home`` keeps the block; false: it has noted it."""
+        """Send an offer: whether ``home`` wants the block; false: it has noted it."""
         answer = await self._answer(home, offer)
         if isinstance(answer, Cause):
             return answer

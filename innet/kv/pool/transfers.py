@@ -70,6 +70,8 @@ class BlockTransfers:
         self._keeps_fetched = node.settings.keeps_fetched and node.local.tiers.capacity_bytes > 0
         self._defers = node.settings.shares_store
         self._balances = node.settings.puts == "balanced"
+        self._deciding = asyncio.Lock()
+        """Whether a block stays depends on those before it."""
         self._keeps = any(store.tiers.capacity_bytes for store in node.stores)
         self._fetches: SingleFlight[str, Sealed | Cause] = SingleFlight()
 
@@ -351,17 +353,20 @@ class BlockTransfers:
             if name not in signing:
                 sealed[name] = await self._seal(name, contents)
                 held.append(name)
+        moves: bool | Cause | None = None
         if self._defers:
-            noted = await self._move_or_note(sealed[names[0]], blocks[0])
-            if noted is not None:
-                return [noted]
+            async with self._deciding:
+                moves = await self._offer(blocks[0])
+                stays = moves is not True and self._put_here(sealed[names[0]], blocks[0])
+            if stays:
+                return [await self._note_homes(blocks[0], is_first_told=moves is False)]
         # Homes fetch the blocks while they are signed.
         ends = await self._keep_at_homes(blocks, together)
         for name, publication in signing.items():
             sealed[name] = await self._node.served.published(publication)
             if not self._keeps:
                 return ends  # nobody needs the others, which end together with it
-        if self._keeps:
+        if self._keeps and not (moves is True and None in ends[0]):
             for name, block, its_ends in zip(names, blocks, ends, strict=True):
                 await self._keep_here(name, sealed[name], block, its_ends)
         return ends
@@ -377,31 +382,32 @@ class BlockTransfers:
         finally:
             node.served.release(name)
 
-    async def _move_or_note(
-        self, sealed: Sealed | None, new: NewBlock
-    ) -> list[Cause | None] | None:
-        """Move a block to homes that keep it longer than this node would, or keep it here and tell
-        its homes; ``None``: there is no room here."""
+    async def _offer(self, new: NewBlock) -> bool | Cause | None:
+        """Whether the first home of a block wants it, because it keeps it longer than this node.
+
+        Returns:
+            False if the home has noted the block, a cause if it has not answered, and ``None`` if
+            it was not asked.
+        """
         (key, _, depth), node = new, self._node
         own, homes = node.network.node, node.members.homes(key.block_hash)
         wait_ms = 1000 * node.local.tiers.next_wait_s
-        may_move = self._balances and sealed is not None and wait_ms <= MAX_NUMBER
-        if may_move and homes and own not in homes:
-            offer = Offer(key, depth, own, int(wait_ms))
-            if await node.peers.offer(homes[0], offer) is True:
-                others = [node.peers.keep(home, [(key, depth)], own) for home in homes[1:]]
-                return [None, *(end for [end] in await gather(others))]
-        return await self._note_homes(sealed, new)
-
-    async def _note_homes(self, sealed: Sealed | None, new: NewBlock) -> list[Cause | None] | None:
-        """Keep a block here, and tell its homes its producer; ``None``: there is no room here."""
-        (key, _, depth), node = new, self._node
-        if sealed is None or not node.local.put(key.name, sealed, depth):
+        if not self._balances or not homes or own in homes or wait_ms > MAX_NUMBER:
             return None
+        return await node.peers.offer(homes[0], Offer(key, depth, own, int(wait_ms)))
+
+    def _put_here(self, block: Sealed | None, new: NewBlock) -> bool:
+        key, _, depth = new
+        return block is not None and self._node.local.put(key.name, block, depth)
+
+    async def _note_homes(self, new: NewBlock, *, is_first_told: bool) -> list[Cause | None]:
+        """Tell the homes of a block that is here its producer."""
+        (key, _, depth), node = new, self._node
         homes, own = node.members.homes(key.block_hash), node.network.node
-        note = Note(key, depth, own)
-        told = await gather([node.peers.request(home, note) for home in homes if home != own])
-        return [*told, None] if own in homes else told
+        note, first = Note(key, depth, own), homes[:is_first_told]
+        rest = [home for home in homes if home not in (*first, own)]
+        told = await gather([node.peers.request(home, note) for home in rest])
+        return [None] * (len(homes) - len(rest)) + told
 
     async def _keep_at_homes(
         self, blocks: Sequence[NewBlock], together: int

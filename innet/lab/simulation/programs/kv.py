@@ -14,7 +14,7 @@ from innet.kv.pool import BlockPool
 from innet.kv.tenant import Tenant
 from innet.lab.compare.measurement import BlockPlaces
 from innet.lab.compare.sampling import cache_hits
-from innet.lab.replay.plan import BALANCED, DESIGNS, Design, ReplayPlan
+from innet.lab.replay.plan import DESIGNS, HOME, Design, ReplayPlan
 from innet.lab.replay.worker import (
     Replay,
     ReplayStatistics,
@@ -205,7 +205,7 @@ def design_of(job: KvJob, algorithm: str) -> str:
     """
     written = job.written.algorithm
     if written is None:
-        return algorithm if algorithm.partition(":")[0] in DESIGNS else BALANCED
+        return algorithm if algorithm.partition(":")[0] in DESIGNS else HOME
     try:
         Design.parse(written)
     except KVError as error:
