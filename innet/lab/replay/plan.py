@@ -25,9 +25,9 @@ HOME: Final = "home"
 LOCAL: Final = "local"
 
 DESIGNS: Final = {
+    HOME: "home: home nodes alone",
     BALANCED: "balanced: at the producer or at the home, whichever keeps a block longer",
     NETWORK: "network: home nodes with in-network caches",
-    HOME: "home: home nodes alone",
     LOCAL: "local: no sharing between workers",
 }
 """Designs by name, with their titles."""
