@@ -98,6 +98,27 @@ def test_a_home_that_does_not_answer_leaves_the_block_at_its_producer() -> None:
     balanced(work)
 
 
+def test_a_home_that_hangs_does_not_delay_puts_to_others() -> None:
+    async def work(pools: Pools) -> None:
+        await fill(pools, "h0")
+        hanging = [
+            asyncio.ensure_future(pools.put(number, at="h0"))
+            for number in homed_at(pools, "h1", 3)
+        ]
+        pools.fabric.nodes["h1"].alive = False
+        await asyncio.sleep(0)
+        (number,) = homed_at(pools, "h2", 1)
+        async with asyncio.timeout(BALANCED.put_timeout_s / 2):
+            assert await pools.put(number, at="h0") == [1]
+        hanging.pop().cancel()
+        assert [await put for put in hanging] == [[0], [0]]
+        pools.fabric.nodes["h1"].alive = True
+        (number,) = homed_at(pools, "h2", 2)[1:]
+        assert await pools.put(number, at="h0") == [1]
+
+    with_pools(work, members=3, blocks=CAPACITY, settings=BALANCED, policy="second-use")
+
+
 def test_blocks_that_are_put_together_are_divided_as_if_one_came_after_the_other() -> None:
     async def work(pools: Pools) -> None:
         await fill(pools, "h0")

@@ -16,7 +16,7 @@ from innet.kv.pool.requests import MAX_NUMBER, Note, Offer
 from innet.kv.pool.served import Publication
 from innet.kv.pool.statistics import Place
 from innet.kv.pool.store import Tier
-from innet.kv.pool.waiting import SingleFlight, TimeLimit, gather, now_s
+from innet.kv.pool.waiting import SingleFlight, TimedLock, TimeLimit, gather, now_s
 from innet.kv.pool.window import BLOCKS_OF_REQUEST
 
 _LOCAL: Final = {
@@ -26,6 +26,9 @@ _LOCAL: Final = {
 }
 _ASK_S: Final = 1.0
 """After this time the homes are also asked for an announced block: its producer may be dead."""
+_DECISION_S: Final = 0.1
+"""After this time without an answer of a home, the next block is offered: a home that hangs must
+not delay puts to others."""
 _LEAST_S: Final = 0.001
 """A wait for an announced block ends when less is left."""
 _REFUSALS: Final = 2
@@ -70,7 +73,7 @@ class BlockTransfers:
         self._keeps_fetched = node.settings.keeps_fetched and node.local.tiers.capacity_bytes > 0
         self._defers = node.settings.shares_store
         self._balances = node.settings.puts == "balanced"
-        self._deciding = asyncio.Lock()
+        self._deciding = TimedLock(_DECISION_S)
         """Whether a block stays depends on those before it."""
         self._keeps = any(store.tiers.capacity_bytes for store in node.stores)
         self._fetches: SingleFlight[str, Sealed | Cause] = SingleFlight()
@@ -355,7 +358,7 @@ class BlockTransfers:
                 held.append(name)
         moves: bool | Cause | None = None
         if self._defers:
-            async with self._deciding:
+            async with self._deciding.hold():
                 moves = await self._offer(blocks[0])
                 stays = moves is not True and self._put_here(sealed[names[0]], blocks[0])
             if stays:

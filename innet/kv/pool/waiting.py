@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from enum import Enum, auto
 from itertools import islice
@@ -160,6 +161,34 @@ class TimeLimit:
     def wait(self) -> asyncio.Timeout:
         """Raises TimeoutError at the end of the call."""
         return asyncio.timeout_at(None if self.end_s == math.inf else self.end_s)
+
+
+class TimedLock:
+    """A lock whose holder lets the next caller in after a time at the latest."""
+
+    def __init__(self, longest_s: float) -> None:
+        """``longest_s``: that time."""
+        self._longest_s = longest_s
+        self._lock = asyncio.Lock()
+
+    @asynccontextmanager
+    async def hold(self) -> AsyncIterator[None]:
+        """Hold it until the end of the block, or until its time is over."""
+        is_held = True
+
+        def release() -> None:
+            nonlocal is_held
+            if is_held:
+                is_held = False
+                self._lock.release()
+
+        await self._lock.acquire()
+        timer = asyncio.get_running_loop().call_later(self._longest_s, release)
+        try:
+            yield
+        finally:
+            timer.cancel()
+            release()
 
 
 class GivenUp(Enum):
