@@ -15,7 +15,8 @@ from innet.kv.names import BlockFamily, BlockKey
 from innet.kv.pool import PoolSettings
 from innet.kv.pool.administration import HOLD_S
 from innet.kv.pool.inventory import BlockFilter, BulkAnswer, BulkRequest
-from innet.kv.pool.requests import requests_prefix
+from innet.kv.pool.network import Cause
+from innet.kv.pool.requests import Answer, Note, Offer, name_of_action, requests_prefix
 from tests.kv.fake_network import TENANT
 from tests.kv.pools import FAMILY, Disks, Pools, contents, key, with_pools
 
@@ -142,6 +143,21 @@ def test_copies_that_are_on_their_way_do_not_bring_blocks_back() -> None:
         assert all(await got(pools, 0, 1, 2)), "they can be put again behind it"
 
     with_pools(work)
+
+
+@pytest.mark.parametrize("wait_ms", [0, 10**9 - 1])
+def test_a_producer_that_missed_a_purge_does_not_bring_a_block_back(wait_ms: int) -> None:
+    async def work(pools: Pools) -> None:
+        home = next(n for n, node in pools.fabric.nodes.items() if node is pools.first_home(1))
+        await pools["other"].administration.purge(EVERYTHING)
+        network = pools.fabric.network("user")
+        for action in (Note(key(1), 0, "user"), Offer(key(1), 0, "user", wait_ms)):
+            sealed = await network.request(home, name_of_action(action), 1.0)
+            assert not isinstance(sealed, Cause)
+            assert Answer.decode(sealed.contents) == Answer(False, "purged")
+        assert key(1).name not in pools.first_home(1).expected
+
+    with_pools(work, settings=PoolSettings(puts="balanced"))
 
 
 def test_a_process_that_does_not_answer_is_named_and_the_others_are_purged() -> None:

@@ -102,8 +102,7 @@ def test_a_home_that_hangs_does_not_delay_puts_to_others() -> None:
     async def work(pools: Pools) -> None:
         await fill(pools, "h0")
         hanging = [
-            asyncio.ensure_future(pools.put(number, at="h0"))
-            for number in homed_at(pools, "h1", 3)
+            asyncio.ensure_future(pools.put(number, at="h0")) for number in homed_at(pools, "h1", 3)
         ]
         pools.fabric.nodes["h1"].alive = False
         await asyncio.sleep(0)

@@ -337,9 +337,9 @@ class Home:
         match action:
             case Keep():
                 return Answer.of_blocks(await self._keep_all(action, requester, outcomes))
+            case Note() | Offer() if self._node.purges.refuse(name):
+                return Answer(False, "purged")
             case Note(_, depth, source):
-                if self._node.purges.refuse(name):
-                    return Answer(False, "purged")
                 self._store.defer(name, DeferredBlock(self._members.own_depth(depth), source))
                 return DONE
             case Offer():
