@@ -37,10 +37,15 @@ whose roots go with the request."""
 
 
 class _Session:
-    """Of a member, as a requester knows it: names of requests to it."""
+    """Of a member, as a requester knows it: names of requests to it.
+
+    Attributes:
+        number: of the session.
+    """
 
     def __init__(self, head: str, number: int, process: int) -> None:
         """``head``: of all names, up to the proof."""
+        self.number = number
         self._head = f"{head}/{number:016x}{process:016x}"
         self._numbers = itertools.count(1)
 
@@ -83,16 +88,20 @@ class ProvenRequests:
     ) -> Sealed | Cause:
         """See :meth:`~innet.kv.pool.network.BlockNetwork.request`."""
         end_s = now_s() + timeout_s
+        refused: _Session | None = None
         for _ in range(_MOST_ATTEMPTS):
-            session = self._sessions.get(member) or await self._learn_session(member, end_s)
+            known = self._sessions.get(member)
+            if known is None or known is refused:
+                session = await self._learn_session(member, end_s)
+            else:
+                session = known
             if isinstance(session, Cause):
                 return session
             name = session.name(action, self._tagger)
             answer = await self._fetch(name, member, timeout_s, attached)
             if answer is not Cause.ABSENT:
                 return answer
-            if self._sessions.get(member) is session:
-                del self._sessions[member]
+            refused = session
             timeout_s = max(0.0, end_s - now_s())
         return Cause.ABSENT
 
@@ -110,8 +119,10 @@ class ProvenRequests:
             digits = answer.contents.tobytes()
             if not _DIGITS.fullmatch(digits):
                 return Cause.UNREACHABLE
-            session = self._sessions[member] = self._session_of(member, int(digits, 16))
-            return session
+            number, known = int(digits, 16), self._sessions.get(member)
+            if known is None or known.number != number:
+                known = self._sessions[member] = self._session_of(member, number)
+            return known  # of the same session: its numbers go on, because none is accepted twice
 
         return await self._asking.run(member, ask)
 
