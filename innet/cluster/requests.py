@@ -207,6 +207,8 @@ class RequestClient:
         self._is_patient = is_patient
         self._max_bytes = max_bytes
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self._is_owed = False
+        """Whether the reply to a cancelled request may yet come."""
 
     async def request(
         self,
@@ -241,12 +243,18 @@ class RequestClient:
                         if not self._is_patient:
                             raise TimeoutError from error
                         await asyncio.sleep(_CONNECT_PAUSE_S)
-                return (await self._reply(reader, method, on_document)).value(self._who)
+                reply = await self._reply(reader, method, on_document)
+        except asyncio.CancelledError:
+            self._is_owed = True
+            raise
         except TimeoutError:
             self.close()  # the reply may yet come, and would be taken for the next one's
             raise no_answer(self._who, method, timeout_s, obstacle) from None
+        return reply.value(self._who)
 
     async def _send(self, request: bytes) -> asyncio.StreamReader:
+        if self._is_owed:
+            self.close()
         if self._streams is not None and self._streams[0].at_eof():
             self._note_loss(ConnectionResetError())
             self.close()  # the server has ended
@@ -304,6 +312,7 @@ class RequestClient:
         if self._streams is not None:
             self._streams[1].close()
             self._streams = None
+        self._is_owed = False
 
 
 _ModelT = TypeVar("_ModelT", bound=BaseModel)

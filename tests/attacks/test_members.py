@@ -11,19 +11,23 @@ import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pydantic import BaseModel
 
 from innet.cluster.control.controller import Controller
 from innet.cluster.control.worker_requests import WORKER_REQUESTS
+from innet.cluster.launch.machine_links import MachineLinks
 from innet.cluster.launch.session import Session
+from innet.cluster.machines.addresses import Address
+from innet.cluster.machines.commands import OpenReply
 from innet.cluster.machines.machine_commands import MachineCommands
+from innet.cluster.machines.remote import RemoteMachine
 from innet.cluster.session_client import SESSION_SOCKET_NAME, JobRequest, WorkerOptions
 from innet.errors import ControlError, EmulationError, HostTaken, NoAnswer, RankFailed
 from innet.node.controller_client import CONTROLLER_SOCKET_NAME, ControllerClient
-from tests.attacks.member_machine import request, two_machines
+from tests.attacks.member_machine import TOPOLOGY, request, topology_of, two_machines
 
 
 @pytest.mark.parametrize("end", ["reset", "end"])
@@ -234,3 +238,33 @@ async def test_a_machine_names_no_address_or_link_of_others(
     with pytest.raises(EmulationError, match=why):
         async with two_machines(monkeypatch):
             pass
+
+
+class OpenedAt:
+    """A machine that has joined from fd12::5, and opens its links where it likes."""
+
+    address = "fd12::5"
+
+    def __init__(self, name: str, sockets: dict[int, tuple[str, int]]) -> None:
+        self.name = name
+        self._reply = {"address": self.address, "sockets": sockets}
+
+    async def open(self, _request: Any) -> OpenReply:
+        return OpenReply.model_validate({**self._reply, "run_dir": "/run/x", "processors": 1})
+
+
+@pytest.mark.parametrize("spelling", ["fd12::2", "FD12:0::2", "fd12::2%lo", "fd13::2", "::1%lo"])
+async def test_no_spelling_of_an_address_takes_it_from_another_machine(
+    tmp_path: Path, spelling: str
+) -> None:
+    described = TOPOLOGY.replace(
+        "h2: {kind: host, machine: launcher", "h2: {kind: host, machine: m2"
+    )
+    for port in ("eth1", "eth2"):
+        described = described.replace(f's0:{port}"]', f's0:{port}"]\n      subnet: "fd12::/64"')
+    links = MachineLinks(
+        topology_of(described, tmp_path), Address("::1", 1), seed=1, shared_memory=False
+    )
+    await links.open(cast(RemoteMachine, OpenedAt("m2", {2: ("fd12::2", 4711)})))
+    with pytest.raises(EmulationError, match="expected an address of its own in fd12::/64"):
+        await links.open(cast(RemoteMachine, OpenedAt("m1", {1: (spelling, 4711)})))

@@ -236,3 +236,25 @@ async def test_a_job_whose_network_is_taken_down_says_so(tmp_path: Path, monkeyp
         await begun.wait()
     with pytest.raises(EmulationError, match=r"net was taken down meanwhile\. Start it again with"):
         await job
+
+
+async def test_the_reply_to_a_cancelled_request_is_not_taken_for_the_next_one_s(
+    tmp_path: Path,
+) -> None:
+    begun, goes_on = asyncio.Event(), asyncio.Event()
+
+    async def respond(request: ControlRequest, _connection: ClientConnection) -> str:
+        if request.method == "slow":
+            begun.set()
+            await goes_on.wait()
+        return request.method
+
+    async with server(tmp_path / "s", respond):
+        asking = client(tmp_path / "s")
+        slow = asyncio.ensure_future(asking.request("slow", {}))
+        await begun.wait()
+        slow.cancel()
+        await asyncio.wait([slow])
+        goes_on.set()
+        assert await asking.request("quick", {}) == "quick"
+        asking.close()

@@ -45,7 +45,8 @@ from innet.telemetry.events import report
 _MAX_MACHINE_REQUEST_BYTES = 1 << 20
 """Of a process of another machine: an announcement is the longest."""
 _MAX_UNREAD = 2
-"""Requests of one client of another machine that wait to be read."""
+"""Requests, or replies, that wait to be read of one client of another machine. A client waits for
+its reply before the next request; further replies to one that does not read them are dropped."""
 _MAX_IN_PROGRESS = 64
 """Requests that a socket serves at once: operations run one after the other in any case."""
 _LINGER_MS = 500
@@ -91,7 +92,7 @@ class ControllerServer:
             is_bounded = path in self._bounded
             opened.maxmsgsize = _MAX_MACHINE_REQUEST_BYTES if is_bounded else MAX_REQUEST_BYTES
             if is_bounded:
-                opened.rcvhwm = _MAX_UNREAD
+                opened.rcvhwm = opened.sndhwm = _MAX_UNREAD
             try:
                 opened.bind(controller_address(path))
             except zmq.ZMQError as error:
@@ -454,7 +455,6 @@ class ControllerDriver:
             self._note_listening(node)
             pong = replace(pong, unheard=reply.unheard, reading=reply.reading)
         except asyncio.CancelledError:
-            client.close()  # the reply may yet come, and would be taken for the next one's
             pong = replace(pong, lost="refused" if client.is_refused else "ended")
         except InnetError as error:
             _log.debug("%s did not answer a ping: %s", node, error)

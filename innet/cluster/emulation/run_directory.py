@@ -74,7 +74,7 @@ class RunDirectory:
         """What is gone; empty when all is there."""
         if not self.is_ours:
             return f"the directory of this run, {self._path}, was removed, moved or replaced"
-        present = set(os.listdir(self._path))
+        present = set(os.listdir(self._descriptors[1]))
         gone = sorted(self._seen - present)
         self._seen |= self._names & present
         return f"{', '.join(gone)} of this run were removed from {self._path}" if gone else ""

@@ -123,7 +123,8 @@ class MachineLinks:
             before = self._sockets.get((machine.name, number), (address, 0))[0]
             owners = {name for (name, _), (taken, _) in self._sockets.items() if taken == address}
             if (
-                ip_address(address) not in ip_network(subnet)
+                "%" in address  # an interface of this machine: the rest is compared without it
+                or ip_address(address) not in ip_network(subnet)
                 or before != address
                 or owners - {machine.name}
                 or is_of_this_machine(address)

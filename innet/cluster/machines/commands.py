@@ -19,8 +19,8 @@ from innet.validation_messages import StrictModel
 
 
 def _numeric(address: str) -> str:
-    ip_address(address)
-    return address
+    """One address has one text: another spelling would pass for another machine's."""
+    return str(ip_address(address))
 
 
 def _absolute(path: Path) -> Path:

@@ -19,7 +19,8 @@ import zmq.asyncio
 from innet.cluster.control.__main__ import needs_successor
 from innet.cluster.control.driver import ControllerServer
 from innet.errors import ControlError, HostTaken, NoAnswer, RankFailed
-from innet.node.controller_client import ControllerClient
+from innet.node.controller_client import ControllerClient, controller_address
+from innet.node.requests import ControlRequest
 from innet.worker.controller_connection import ControllerConnection
 from tests.cluster.control.controller_thread import HANDLERS, ControllerThread, no_descriptors_left
 
@@ -248,3 +249,26 @@ def test_a_socket_that_fails_is_reported_and_ends_the_process(path, monkeypatch)
             return await asyncio.wait_for(failure, 240)
 
     assert needs_successor(asyncio.run(serve()))
+
+
+async def test_a_client_of_another_machine_that_reads_no_replies_is_kept_few(path):
+    served: asyncio.Queue[None] = asyncio.Queue()
+
+    async def serve(_request: ControlRequest) -> str:
+        served.put_nowait(None)
+        return "x" * 100_000
+
+    async with ControllerServer({path: serve}, who="the controller", bounded={path}):
+        with zmq.asyncio.Context() as context, context.socket(zmq.DEALER) as lying:
+            lying.rcvhwm, lying.linger = 1, 0
+            lying.connect(controller_address(path))
+            for _ in range(300):
+                await lying.send_multipart([b"", b'{"method": "plans"}'])
+                await served.get()
+            unread = 0
+            while await lying.poll(500):
+                await lying.recv_multipart()
+                unread += 1
+            assert 0 < unread < 100
+            await lying.send_multipart([b"", b'{"method": "plans"}'])
+            assert len(await lying.recv_multipart()) == 2
