@@ -1,7 +1,8 @@
 """Labels: blocks that say which model, adapter and settings a digest in names stands for.
 
-An engine puts its label when it joins. So the blocks of a pool can be listed and purged by the
-names of models, and an engine that will share none with others of the same model says why.
+An engine puts its label when it joins, and again when the pool's blocks are listed. So the blocks
+of a pool can be listed and purged by the names of models, and an engine that will share none with
+others of the same model says why.
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ def label_key(tenant: str, digest: str, label_hash: bytes) -> BlockKey:
 async def put_label(blocks: BlockPool, tenant: str, digest: str, label: BlockLabel) -> None:
     """Put a label, as a block that statistics do not count."""
     contents = np.frombuffer(label.encoded(), np.uint8)
-    await blocks.put_uncounted(label.key(tenant, digest), contents)
+    await blocks.put_label(label.key(tenant, digest), contents)
 
 
 async def read_labels(

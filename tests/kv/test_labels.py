@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,7 @@ from innet.kv.labels import EVERYTHING, BlockLabel, PoolInventory, announce, rea
 from innet.kv.model import digest_of
 from innet.kv.names import BlockFamily, BlockKey
 from innet.kv.pool import BlockPool
+from innet.kv.pool.administration import HOLD_S
 from tests.kv.fake_network import TENANT
 from tests.kv.pools import Pools, contents, with_pools
 
@@ -115,6 +118,21 @@ def test_a_label_that_lies_is_left_out(lie: bytes) -> None:
         assert (found.labels, found.model("aa00")) == ({}, "aa00")
 
     with_pools(work)
+
+
+@pytest.mark.parametrize("members", [1, 3])
+def test_a_full_pool_still_has_the_labels_of_running_engines(members: int) -> None:
+    async def work(pools: Pools) -> None:
+        await announce(pools["h0"], TENANT, "aa00", LLAMA)
+        await pools.put(*range(20 * members))
+        for _ in range(2):
+            found = await inventory(pools["other"])
+            assert found.labels == {"aa00": [LLAMA]}
+        await pools["user"].administration.purge(EVERYTHING)
+        await asyncio.sleep(2 * HOLD_S)
+        assert (await inventory(pools["other"])).labels == {"aa00": [LLAMA]}
+
+    with_pools(work, members=members, blocks=4)
 
 
 def test_a_purge_of_a_model_drops_its_label() -> None:

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
-from typing import Final
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any, Final
 
 from innet.errors import KVError
 from innet.kv.names import BlockKey
 from innet.kv.pool.inventory import BlockFilter, BulkAnswer, BulkRequest, Tally
 from innet.kv.pool.pool_node import PoolNode
 from innet.kv.pool.store import LocalStore
-from innet.kv.pool.waiting import now_s
+from innet.kv.pool.waiting import gather, now_s
 
 OPERATOR: Final = "*"
 """Holder of the leases that are given by filter: no node has this name, and any may end them."""
 _NAMES_AT_A_TIME: Final = 256
+
+PutAgain = Callable[[], Coroutine[Any, Any, None]]
+"""Puts a label."""
 
 _log = logging.getLogger(__name__)
 
@@ -33,6 +36,12 @@ class BulkWork:
         self._node = node
         self._drain = drain
         self.on_lease: Callable[[], None] = lambda: None
+        self._labels: dict[BlockKey, PutAgain] = {}
+
+    def add_label(self, key: BlockKey, put: PutAgain) -> None:
+        """Put a label of this process again whenever blocks are listed: stores evict labels as
+        other blocks, and nothing else puts them again."""
+        self._labels[key] = put
 
     async def execute(self, request: BulkRequest) -> BulkAnswer:
         """The answer to a request, when its work is done and on the disks."""
@@ -40,6 +49,8 @@ class BulkWork:
         if request.verb == "purge":
             return await self._purge(request)
         tally = Tally()
+        if request.verb == "list":
+            await self._put_labels(request.blocks, tally)
         async for key, store, age_s in self._matching(request.blocks):
             if request.verb == "hold" and not self._hold(key.name, store, request.duration_ms):
                 continue
@@ -47,6 +58,12 @@ class BulkWork:
         if request.verb == "hold":
             self.on_lease()
         return tally.answer()
+
+    async def _put_labels(self, blocks: BlockFilter, tally: Tally) -> None:
+        labels = [key for key in self._labels if blocks.has(key)]
+        await gather([self._labels[key]() for key in labels])
+        for key in labels:
+            tally.add_label(key)
 
     async def _purge(self, request: BulkRequest) -> BulkAnswer:
         blocks = request.blocks

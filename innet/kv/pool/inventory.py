@@ -238,19 +238,27 @@ class Tally:
         if name in self.names or tier is None or entry is None:
             return
         self.names.add(name)
-        digest, layout = group = key.family.model_digest, key.family.layout
-        family = self.families.get(group)
-        if family is None:
-            family = FamilyInventory(model_digest=digest, layout=layout, newest_s=age_s)
-            self.families[group] = family
+        family = self._family(key)
         family.blocks += 1
         family.size_bytes += entry.size
         family.tiers[_TIERS[tier]] = family.tiers.get(_TIERS[tier], 0) + 1
         family.pinned += entry.pinned
         family.oldest_s = max(family.oldest_s, age_s)
         family.newest_s = min(family.newest_s, age_s)
-        if layout == LABEL_LAYOUT and len(family.labels) < _MOST_LABELS:
-            family.labels.append(key.block_hash.hex())
+        if family.layout == LABEL_LAYOUT:
+            self.add_label(key)
+
+    def add_label(self, key: BlockKey) -> None:
+        """Add the hash of a label, wherever that is."""
+        labels, digits = self._family(key).labels, key.block_hash.hex()
+        if len(labels) < _MOST_LABELS and digits not in labels:
+            labels.append(digits)
+
+    def _family(self, key: BlockKey) -> FamilyInventory:
+        digest, layout = group = key.family.model_digest, key.family.layout
+        if group not in self.families:
+            self.families[group] = FamilyInventory(model_digest=digest, layout=layout)
+        return self.families[group]
 
     def answer(self) -> BulkAnswer:
         """The counts, as far as an answer has room."""

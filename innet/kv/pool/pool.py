@@ -194,10 +194,18 @@ class BlockPool:
         """
         return (await self._put(self._new_blocks([(key, contents)], [depth]), BLOCKS_OF_REQUEST))[0]
 
-    async def put_uncounted(self, key: BlockKey, contents: Contents) -> None:
-        """:meth:`put` a block that statistics do not count, such as a description of others."""
+    async def put_label(self, key: BlockKey, contents: Contents) -> None:
+        """:meth:`put` a block that describes others, now and whenever the pool's blocks are listed.
+
+        Statistics do not count it.
+        """
         self._require_open()
-        await self._transfers.put(self._new_blocks([(key, contents)], [0]), 1)
+
+        async def put() -> None:
+            await self._transfers.put(self._new_blocks([(key, contents)], [0]), 1)
+
+        self._home.bulk.add_label(key, put)
+        await put()
 
     async def get_uncounted(self, key: BlockKey, timeout_s: float) -> Contents | None:
         """:meth:`get` a block that statistics do not count."""
