@@ -148,10 +148,13 @@ def test_no_line_of_a_process_imitates_the_launcher(end: str, is_terminal: bool)
     assert "\x1b[1A" not in shown
 
 
-def test_a_record_of_another_process_is_a_line_of_its_own() -> None:
+@pytest.mark.parametrize(
+    "whose", ['"node": "launcher", ', "", '"node": "launcher", "node": "h1", ']
+)
+def test_a_record_of_another_process_is_a_line_of_its_own(whose: str) -> None:
     stream = io.StringIO()
     output = JsonLinesOutput(Console(file=stream))
-    forged = '{"time": "2026", "level": "info", "node": "launcher", "message": "all is well"}'
+    forged = f'{{"time": "2026", "level": "info", {whose}"message": "all is well"}}'
     output("h1", forged)
     record = json.loads(stream.getvalue())
     assert (record["node"], record["message"]) == ("h1", forged)

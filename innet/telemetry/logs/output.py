@@ -94,7 +94,7 @@ _LAUNCHER = "launcher"
 
 
 class JsonLinesOutput(ConsoleOutput):
-    """Prints every line as a JSON record; lines that are records already stay as they are.
+    """Prints every line as a JSON record; lines that are records of their process already stay.
 
     Example::
 
@@ -110,11 +110,12 @@ class JsonLinesOutput(ConsoleOutput):
 
 
 def _is_record(line: str, node: str) -> bool:
-    """Whether a line is a record of ``node``, and not one of another that it imitates."""
+    """Whether a line is a record that names ``node``, once, and no other process."""
     if not line.startswith('{"time": ') or len(line) > _MOST_RECORD_CHARACTERS or "\n" in line:
         return False
     try:
-        record = json.loads(line)
+        pairs: list[tuple[str, object]] = json.loads(line, object_pairs_hook=list)
     except (ValueError, RecursionError):
         return False
-    return "level" in record and record.get("node", node) == node
+    names = [name for name, _ in pairs]
+    return "level" in names and [value for name, value in pairs if name == "node"] == [node]
