@@ -84,7 +84,7 @@ pytest: build ndnts-where-npm-is
 jobs: $(VENV)/.frameworks
 	@$(PYTEST) -m jobs $(PYTEST_FLAGS)
 
-# Hugging Face's and Lightning's, whose scripts are among the jobs.
+# Frameworks that train over the backend of PyTorch; their scripts are among the jobs.
 $(VENV)/.frameworks: pyproject.toml | build
 	@$(PYTHON_BIN) scripts/build_extension.py dev,demo,frameworks
 	@touch $@

@@ -1,6 +1,7 @@
 """Trains with the Lightning Trainer over innet.
 
 innet run star8 -- python apps/with_lightning.py
+innet run star8 -- python apps/with_lightning.py --fsdp2
 """
 
 from __future__ import annotations
@@ -11,13 +12,15 @@ from typing import Any
 import lightning
 import torch
 import torch.distributed as dist
-from lightning.pytorch.strategies import DDPStrategy
+from lightning.pytorch.strategies import DDPStrategy, ModelParallelStrategy, Strategy
 from torch import nn
+from torch.distributed.fsdp import fully_shard
 from torch.utils.data import DataLoader
 from with_frameworks.training import (
     WORKLOADS,
     StepTimer,
-    parse_arguments,
+    add_models,
+    argument_parser,
     report,
 )
 
@@ -28,6 +31,14 @@ class _Module(lightning.LightningModule):
         self.model = model
         self.timer = StepTimer()
         self.last_loss = torch.zeros(())
+
+    def configure_model(self) -> None:
+        if self.device_mesh is None:  # data parallel
+            return
+        for part in list(self.model.modules()):
+            if isinstance(part, nn.Linear):
+                fully_shard(part, mesh=self.device_mesh["data_parallel"])
+        fully_shard(self.model, mesh=self.device_mesh["data_parallel"])
 
     def training_step(self, batch: dict[str, torch.Tensor], _: int) -> torch.Tensor:
         loss: torch.Tensor = self.model(**batch)["loss"]
@@ -41,16 +52,28 @@ class _Module(lightning.LightningModule):
         return torch.optim.SGD(self.parameters(), lr=0.1)
 
 
+def _strategy(backend: str, *, is_sharded: bool) -> Strategy:
+    if not is_sharded:
+        return DDPStrategy(process_group_backend=backend)
+    return ModelParallelStrategy(
+        data_parallel_size=int(os.environ["WORLD_SIZE"]),
+        tensor_parallel_size=1,
+        process_group_backend=backend,
+    )
+
+
 def main() -> None:
     """Train, and print the loss and the time of a step."""
-    arguments = parse_arguments(__doc__)
+    parser = add_models(argument_parser(__doc__))
+    parser.add_argument("--fsdp2", action="store_true", help="shard the model over the ranks")
+    arguments = parser.parse_args()
     workload = WORKLOADS[arguments.model]
     module = _Module(workload.make_model())
     trainer = lightning.Trainer(
         accelerator="cpu",
         devices=1,
         num_nodes=int(os.environ["WORLD_SIZE"]),
-        strategy=DDPStrategy(process_group_backend=arguments.backend),
+        strategy=_strategy(arguments.backend, is_sharded=arguments.fsdp2),
         max_steps=arguments.steps,
         logger=False,
         enable_checkpointing=False,

@@ -28,13 +28,23 @@ _WARM_UP_STEPS = 3
 _Batch = TypeVar("_Batch")
 
 
-def parse_arguments(description: str | None) -> argparse.Namespace:
-    """The options that every script takes."""
+def argument_parser(description: str | None) -> argparse.ArgumentParser:
+    """The parser of the options that every script takes."""
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--backend", default="innet", help="innet (default) or gloo")
     parser.add_argument("--steps", type=int, default=20, help="training steps (default: 20)")
+    return parser
+
+
+def parse_arguments(description: str | None) -> argparse.Namespace:
+    """The options of a script that trains any of :data:`WORKLOADS`."""
+    return add_models(argument_parser(description)).parse_args()
+
+
+def add_models(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    """Add the choice between :data:`WORKLOADS` to a parser."""
     parser.add_argument(
         "--model",
         choices=WORKLOADS,
@@ -42,7 +52,7 @@ def parse_arguments(description: str | None) -> argparse.Namespace:
         help="perceptron (default): 330,000 parameters, 16 vectors per rank and step; transformer: "
         "1.7 million parameters, 512 tokens",
     )
-    return parser.parse_args()
+    return parser
 
 
 class LabelledVectors(Dataset[dict[str, torch.Tensor]]):
@@ -173,4 +183,4 @@ def report(loss: float, timer: StepTimer) -> None:
     """Print the result, on rank 0."""
     if os.environ["RANK"] == "0":
         step_ms, cpu_ms = timer.median_s() * 1e3, timer.mean_cpu_s() * 1e3
-        print(f"loss={loss:.4f} step_ms={step_ms:.2f} cpu_ms={cpu_ms:.2f}", flush=True)
+        print(f"loss={loss:.6f} step_ms={step_ms:.2f} cpu_ms={cpu_ms:.2f}", flush=True)

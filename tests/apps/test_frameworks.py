@@ -23,10 +23,28 @@ NEEDS = {
     "accelerate": "accelerate",
     "fabric": "lightning",
     "lightning": "lightning",
+    "deepspeed": "deepspeed",
+    "megatron": "megatron.core",
+    "peft": "peft",
+    "trl": "trl",
 }
+OPTIONS = {
+    "ddp": ("", "--model transformer"),
+    "fsdp2": ("", "--model transformer"),
+    "lightning": ("", "--fsdp2"),
+    "deepspeed": tuple(f"--stage {stage}" for stage in range(4)),
+}
+"""Options of the scripts that are tested with more than their defaults."""
 
 
-def train(framework: str, backend: str, model: str) -> float:
+def is_installed(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # a parent of the module is missing
+        return False
+
+
+def train(framework: str, backend: str, options: str) -> float:
     """The loss after five steps on two hosts.
 
     Ranks of Gloo are killed after rank 0 has reported: PyTorch 2.13 sometimes waits forever at the
@@ -34,7 +52,7 @@ def train(framework: str, backend: str, model: str) -> float:
     """
     lines: list[str] = []
     script = APPS / f"with_{framework}.py"
-    command = [sys.executable, str(script), "--steps", "5", "--model", model]
+    command = [sys.executable, str(script), "--steps", "5", *options.split()]
 
     async def launch() -> None:
         loop, reported = asyncio.get_running_loop(), asyncio.Event()
@@ -63,17 +81,14 @@ def train(framework: str, backend: str, model: str) -> float:
 
 
 @pytest.mark.parametrize(
-    ("framework", "model"),
-    [
-        *((name, "perceptron") for name in NEEDS),
-        *(("ddp", "transformer"), ("fsdp2", "transformer")),
-    ],
+    ("framework", "options"),
+    [(name, options) for name in NEEDS for options in OPTIONS.get(name, ("",))],
 )
-def test_a_framework_trains_to_the_loss_of_gloo(framework: str, model: str) -> None:
-    if importlib.util.find_spec(NEEDS[framework]) is None:
+def test_a_framework_trains_to_the_loss_of_gloo(framework: str, options: str) -> None:
+    if not is_installed(NEEDS[framework]):
         pytest.skip(f"{NEEDS[framework]} is not installed: pip install 'innet[frameworks]'")
-    over_gloo = train(framework, "gloo", model)
-    assert train(framework, "innet", model) == pytest.approx(over_gloo, rel=1e-3)
+    over_gloo = train(framework, "gloo", options)
+    assert train(framework, "innet", options) == pytest.approx(over_gloo, rel=1e-5)
 
 
 def test_every_framework_of_the_page_is_tested() -> None:
