@@ -8,6 +8,7 @@ a node need not know the node's machine.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Collection, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
@@ -41,7 +42,7 @@ from innet.telemetry.broker_socket import BROKER_SOCKET_NAME
 from innet.telemetry.logs.output import LAUNCHER_LABEL, OutputSink
 from innet.topology import Topology
 from innet.topology.model import LAUNCHER_MACHINE
-from innet.topology.names import natural_key
+from innet.topology.names import NAME_EXPECTED, NAME_PATTERN, natural_key
 
 _TOKEN_NAME = "join.token"  # noqa: S105  # the name of a file
 
@@ -289,7 +290,16 @@ class ClusterNetwork(Network):
         return self._options.token_file is not None and self._options.starter is None
 
     def _identity(self) -> LauncherIdentity:
-        """The identity of the network's last launcher, unless the network was taken down."""
+        """The identity of the network's last launcher, unless the network was taken down.
+
+        Raises:
+            EmulationError: machines cannot join a network of this name.
+        """
+        if not re.fullmatch(NAME_PATTERN, self.run_id):
+            raise EmulationError(
+                f"a network of several machines needs {NAME_EXPECTED}, found {self.run_id!r}. "
+                "Choose another --name"
+            )
         if self._has_lasting_token:
             return LauncherIdentity.kept(self._token_path, self.run_id, self.other_machines)
         return LauncherIdentity.made(self.run_id, self.other_machines)

@@ -5,10 +5,15 @@ from __future__ import annotations
 import json
 import signal
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
+from innet.cluster.launch.cluster_network import ClusterOptions
+from innet.cluster.launch.session import Session
+from innet.errors import EmulationError
+from tests.attacks.member_machine import TOPOLOGY, topology_of
 from tests.cluster.several_machines.machines import kill, launched, machines, star
 
 pytestmark = [pytest.mark.netns, pytest.mark.cluster]
@@ -174,3 +179,15 @@ async def test_a_job_needs_its_directory_on_every_machine() -> None:
         )
         assert await job.ends() != 0
         assert "machine h1 has no directory" in job.text
+
+
+async def test_a_name_that_is_too_long_for_several_machines_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with tempfile.TemporaryDirectory(prefix="innet-n-") as folder:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
+        described = topology_of(TOPOLOGY, Path(folder))
+        options = ClusterOptions(listen="127.0.0.1:0", token_file=Path(folder, "token"))
+        with pytest.raises(EmulationError, match=r"needs a name of 1 to 32 .* another --name"):
+            async with Session(described, mode="cluster", run_id="n" * 33, cluster=options):
+                pass
