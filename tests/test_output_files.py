@@ -51,19 +51,24 @@ def test_a_fifo_stays_one_and_its_reader_receives_everything(tmp_path, write):
     assert stat.S_ISFIFO(fifo.lstat().st_mode)
 
 
-def test_a_device_survives(tmp_path, write):
-    device = tmp_path / "device"
+def device_at(path: Path, minor: int) -> Path:
+    """A device like ``/dev/null`` (3) or ``/dev/full`` (7), which a defect may destroy."""
     try:
-        os.mknod(device, 0o666 | stat.S_IFCHR, os.makedev(1, 3))
+        os.mknod(path, 0o666 | stat.S_IFCHR, os.makedev(1, minor))
     except PermissionError:
         pytest.skip("only root makes devices")
+    return path
+
+
+def test_a_device_survives(tmp_path, write):
+    device = device_at(tmp_path / "device", 3)
     write(device)
     assert stat.S_ISCHR(device.lstat().st_mode)
 
 
-def test_a_full_device_is_an_error(write):
+def test_a_full_device_is_an_error(tmp_path, write):
     with pytest.raises(OSError, match="No space left"):
-        write(Path("/dev/full"))
+        write(device_at(tmp_path / "full", 7))
 
 
 @pytest.mark.parametrize("kind", ["file", "fifo"])

@@ -83,3 +83,8 @@ def command_lines() -> str:
         except OSError:  # it has ended
             continue
     return "\n".join(found)
+
+
+def of_ranks(text: str) -> list[str]:
+    """The lines that ranks have printed, sorted, without those of the launcher."""
+    return sorted(line for line in text.splitlines() if not line.startswith("[innet] "))

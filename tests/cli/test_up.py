@@ -18,7 +18,7 @@ from innet.cluster.emulation.runs import find_run
 from innet.cluster.node_reader import NodeReader
 
 from .conftest import processes_of
-from .runs import INNET, TIMEOUT_S, innet, invoked, read_until, started
+from .runs import INNET, TIMEOUT_S, innet, invoked, of_ranks, read_until, started
 
 ALLREDUCE = """
 import innet, numpy, sys
@@ -69,7 +69,7 @@ def test_a_job_has_the_environment_and_directory_of_its_terminal(
         cwd=tmp_path,
         env={**os.environ, "COLOUR": "mauve"},
     )
-    assert done.stdout.splitlines() == ["[h1] mauve", f"[h1] {tmp_path}"]
+    assert of_ranks(done.stdout) == [f"[h1] {tmp_path}", "[h1] mauve"]
 
 
 def test_run_with_the_name_of_a_network_that_is_up_shows_the_option(network: str) -> None:
@@ -216,7 +216,7 @@ def test_a_detached_network_is_ready_when_the_command_returns(registry: Path) ->
     assert (up.returncode, up.stderr) == (0, "")
     assert "innet run --on hidden" in up.stdout
     job = invoked("run", "--on", "hidden", "--", "sh", "-c", "echo $RANK")
-    assert sorted(job.stdout.splitlines()) == ["[h0] 0", "[h1] 1"]
+    assert of_ranks(job.stdout) == ["[h0] 0", "[h1] 1"]
     assert invoked("down", "hidden").stdout == "hidden: ended\n"
     assert not (registry / "hidden").exists()
 

@@ -17,7 +17,7 @@ from innet.cli.main import app
 from innet.topology.parts import MAX_WORKERS
 
 from .conftest import processes_of
-from .runs import TIMEOUT_S, innet, invoked, read_until, started
+from .runs import TIMEOUT_S, innet, invoked, of_ranks, read_until, started
 
 TWO_BY_TWO = ("star:2", "--workers-per-host", "2")
 SEAT = "echo rank $RANK of $WORLD_SIZE: $LOCAL_RANK of $LOCAL_WORLD_SIZE on $NODE_RANK"
@@ -100,7 +100,7 @@ def network(launcher: subprocess.Popen[str]) -> str:
 def test_a_host_selects_its_workers_and_a_worker_itself(network: str) -> None:
     done = invoked("run", "--on", network, "--hosts", "h1,h0.1", "--", "sh", "-c", SEAT)
     assert done.returncode == 0, done.stderr
-    assert sorted(done.stdout.splitlines()) == [
+    assert of_ranks(done.stdout) == [
         "[h0.1] rank 2 of 3: 0 of 1 on 1",
         "[h1.0] rank 0 of 3: 0 of 2 on 0",
         "[h1.1] rank 1 of 3: 1 of 2 on 0",

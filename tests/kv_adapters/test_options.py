@@ -48,6 +48,7 @@ def test_a_wrong_option_is_refused_with_its_place(values: dict[str, Any], messag
 class _Pool:
     def __init__(self, *, knows_members: bool = True) -> None:
         self.closed = 0
+        self.is_waiting = False
         self._knows_members = knows_members
 
     def close(self) -> None:
@@ -69,7 +70,7 @@ class _Pool:
 def pools(monkeypatch: pytest.MonkeyPatch) -> list[_Pool]:
     """The pools that this process joins next, in order."""
     pools: list[_Pool] = []
-    monkeypatch.setattr(PoolMember, "open", lambda **_: pools.pop(0))
+    monkeypatch.setattr(PoolMember, "open_or_wait", lambda **_: pools.pop(0))
     return pools
 
 

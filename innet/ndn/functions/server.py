@@ -155,6 +155,8 @@ class FunctionServer:
             content = outcome.encode()
         except (FunctionError, TransportError, SecurityError) as error:
             content = CallOutcome(error=f"{function.name}: {error}").encode()
+        except CallRefused:
+            raise
         except Exception as error:
             content = failed_outcome(function.name, error).encode()
         finally:

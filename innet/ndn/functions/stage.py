@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from innet.errors import FunctionError, SecurityError, TransportError
 from innet.names import Name, number_at, with_component
 from innet.ndn.client import Client
+from innet.ndn.functions.admission import CallRefused
 from innet.ndn.functions.function import Function
 from innet.ndn.functions.messages import CallOutcome, FlowPart
 from innet.ndn.functions.transfer import KeptBytes, Repetitions, publication_of
@@ -173,6 +174,8 @@ class FlowStage:
             content = outcome.encode()
         except (FunctionError, TransportError, SecurityError) as error:
             return CallOutcome(error=f"{self._function.name}: {error}").encode()
+        except CallRefused:
+            raise
         except Exception as error:
             return failed_outcome(self._function.name, error).encode()
         if outcome.last:
