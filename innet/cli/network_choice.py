@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -29,6 +29,8 @@ _RANGE = re.compile(
 _SIMULATED_RATE_BPS = 10e9
 _SIMULATED_DELAY_S = 1e-6
 
+_AS_WRITTEN = HostOptions()
+
 BROKER_VARIABLE = "INNET_BROKER"
 """Environment variable with a broker's URL, which may have a password."""
 _FILE = "file:"
@@ -38,23 +40,36 @@ BROKER_SETTING = "telemetry.broker"
 def chosen_topology(
     topology: str,
     links: TimeOptions,
-    within_hosts: HostOptions | None = None,
+    within_hosts: HostOptions = _AS_WRITTEN,
     list_machines: ListMachines | None = None,
 ) -> Topology:
     """Load a topology and apply the options to it.
 
     ``list_machines`` asks the cluster on which the network is launched.
     """
+    from innet.topology import load_topology
+
+    change = changes_of(links, within_hosts)
+    return change(load_topology(topology, list_machines))
+
+
+def changes_of(
+    links: TimeOptions, hosts: HostOptions = _AS_WRITTEN
+) -> Callable[[Topology], Topology]:
+    """What applies the options to a topology.
+
+    Raises:
+        typer.BadParameter: the value of an option is invalid.
+    """
     from pydantic import ValidationError
 
-    from innet.topology import Overrides, load_topology
+    from innet.topology import Overrides
     from innet.topology.model import HostOverrides
     from innet.topology.settings import HostSettings, LinkSettings
     from innet.validation_messages import message_of
 
     given = {name: value for name, value in asdict(links).items() if value is not None}
     slots = given.pop("slots", None)
-    hosts = within_hosts or HostOptions()
     memory_rate = {} if hosts.memory_rate is None else {"memory-rate": hosts.memory_rate}
     try:
         overrides = cast(Overrides, LinkSettings.model_validate(given).for_model())
@@ -64,10 +79,13 @@ def chosen_topology(
         raise typer.BadParameter(message_of(first), param_hint=f"'--{first['loc'][0]}'") from None
     if slots is not None:
         overrides["slots"] = slots
-    loaded = load_topology(topology, list_machines)
-    if hosts != HostOptions():
-        loaded = loaded.with_workers(hosts.workers_per_host, **memory)
-    return loaded.with_overrides(**overrides)
+
+    def change(loaded: Topology) -> Topology:
+        if hosts != _AS_WRITTEN:
+            loaded = loaded.with_workers(hosts.workers_per_host, **memory)
+        return loaded.with_overrides(**overrides)
+
+    return change
 
 
 def with_timed_links(topology: Topology, links: TimeOptions) -> Topology:

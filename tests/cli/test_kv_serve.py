@@ -18,9 +18,10 @@ from pathlib import Path
 import pytest
 
 from innet.cluster.emulation.runs import find_run
+from innet.topology import Switch, load_topology
 
 from .conftest import processes_of
-from .runs import INNET, TIMEOUT_S, innet, read_until, started
+from .runs import INNET, TIMEOUT_S, innet, invoked, read_until, started
 
 ENGINE = Path(__file__).parents[1] / "kv" / "workers" / "attached_engine.py"
 BLOCKS = range(8)
@@ -290,6 +291,30 @@ def test_status_names_tenants_and_the_start_says_where_metrics_are(
     assert pool["name"] == "acme"
     assert f"acme ({pool['tenant'][:8]})" in innet("status", "measured").stdout
     assert innet("down", "measured").returncode == 0
+
+
+def test_options_replace_the_links_of_the_file(registry: Path, folder: Path) -> None:
+    text = re.sub(r"  (folder|objects-url): .*\n", "", FILE).format(folder=folder)
+    (folder / "slow.yaml").write_text(text.replace(", disk: 64MiB, objects: 64MiB", ""))
+    serve = ("kv", "serve", str(folder / "slow.yaml"), "--name", "slow", "--detach")
+    up = innet(*serve, "--rate", "200mbit", "--delay", "1ms", "--slots", "0")
+    assert up.returncode == 0, up.stderr
+    topology = load_topology(str(find_run("slow").topology_path))
+    [switch] = topology.separate_switches
+    links = topology.links_of[switch].values()
+    assert {(link.rate_bps, link.delay_s) for link in links} == {(200e6, 1e-3)}
+    node = topology.nodes[switch]
+    assert isinstance(node, Switch)
+    assert node.slots == 0
+    assert innet("down", "slow").returncode == 0
+
+
+@pytest.mark.parametrize("option", ["--rate", "--delay", "--loss", "--queue", "--mtu"])
+def test_links_that_cannot_be_are_refused(registry: Path, folder: Path, option: str) -> None:
+    refused = invoked("kv", "serve", str(folder / "pool.yaml"), option, "nonsense")
+    assert refused.returncode == 2
+    assert option in refused.stderr
+    assert "nonsense" in refused.stderr
 
 
 def kv(verb: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

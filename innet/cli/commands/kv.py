@@ -21,7 +21,7 @@ from innet.cli.kv_blocks import (
     unpin,
 )
 from innet.cli.kv_lookups import INDEX_EXAMPLES, LOCATE_EXAMPLES, index, locate
-from innet.cli.network_choice import chosen_settings, chosen_topology, with_timed_links
+from innet.cli.network_choice import changes_of, chosen_settings, chosen_topology, with_timed_links
 from innet.kv.eviction import DEFAULT_POLICY, POLICIES
 
 app = typer.Typer()
@@ -37,6 +37,7 @@ REPLAY_EXAMPLES = options.examples(
 SERVE_EXAMPLES = options.examples(
     "innet kv serve pool.yaml",
     "innet kv serve pool.yaml --name prod --detach",
+    "innet kv serve pool.yaml --rate 200mbit --delay 1ms",
     "innet kv serve pool.yaml --listen 10.0.0.1:4711 --token-file prod.token",
     "innet kv serve pool.yaml --on ray",
 )
@@ -58,6 +59,7 @@ def serve(
         typer.Option("--detach", "-d", help="Continue in the background when the pool is up"),
     ] = False,
     *,
+    links: options.TopologyOptions,
     machines: MachineOptions,
     observation: options.ObservationOptions,
     page: options.WebOptions,
@@ -72,8 +74,12 @@ def serve(
     from innet.kv.service.standing_pool import StandingPool
 
     pool = PoolFile(file)
-    chosen = LaunchOptions(name or pool.name, detach, machines, observation, page, settings)
-    launch(pool.topology, chosen, lambda session: StandingPool(session, pool))
+    change = changes_of(links)
+    launch(
+        lambda list_machines: change(pool.topology(list_machines)),
+        LaunchOptions(name or pool.name, detach, machines, observation, page, settings),
+        lambda session: StandingPool(session, pool),
+    )
 
 
 LEAVE_EXAMPLES = options.examples("innet kv leave h3", "innet kv leave h3 --on prod")
