@@ -358,11 +358,15 @@ class BlockTransfers:
                 held.append(name)
         moves: bool | Cause | None = None
         if self._defers:
-            async with self._deciding.hold():
-                moves = await self._offer(blocks[0])
-                stays = moves is not True and self._put_here(sealed[names[0]], blocks[0])
+            new, own = blocks[0], sealed[names[0]]
+            if self._balances:
+                async with self._deciding.hold():
+                    moves = await self._offer(new)
+                    stays = moves is not True and self._put_here(own, new)
+            else:
+                stays = self._put_here(own, new)
             if stays:
-                return [await self._note_homes(blocks[0], is_first_told=moves is False)]
+                return [await self._note_homes(new, is_first_told=moves is False)]
         # Homes fetch the blocks while they are signed.
         ends = await self._keep_at_homes(blocks, together)
         for name, publication in signing.items():
@@ -395,7 +399,7 @@ class BlockTransfers:
         (key, _, depth), node = new, self._node
         own, homes = node.network.node, node.members.homes(key.block_hash)
         wait_ms = 1000 * node.local.tiers.next_wait_s
-        if not self._balances or not homes or own in homes or wait_ms > MAX_NUMBER:
+        if not homes or own in homes or wait_ms > MAX_NUMBER:
             return None
         return await node.peers.offer(homes[0], Offer(key, depth, own, int(wait_ms)))
 
