@@ -8,11 +8,11 @@ import shlex
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal, NoReturn
 
 import typer
 
-from innet.cli.interrupts import EXIT_INTERRUPTED
+from innet.cli.interrupts import EXIT_INTERRUPTED, exit_at_interrupt, one_interrupt
 from innet.cli.network_choice import end_at_second_signal
 from innet.cli.text_output import open_console, say
 
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from innet.lab.experiment.sweep import Standing
     from innet.node.node_config import Mode
     from innet.telemetry.logs.output import OutputSink
+
+WITHOUT_RESULTS: Final = "interrupted before an operation was measured"
+_SECOND_INTERRUPT: Final = "interrupted twice: nothing is saved"
+_WITHOUT_REPORT: Final = "interrupted while the results were written: the report may be missing"
 
 
 def run_and_show(
@@ -48,25 +52,49 @@ def run_and_show(
     """
 
     from innet.lab.compare.measurement import Machine
-    from innet.lab.compare.progress import ProgressBar
     from innet.lab.experiment.outcome import outcome
-    from innet.lab.experiment.sweep import sweep
-    from innet.telemetry.logs.output import FileOutput
 
     machine, directory = Machine.here(), chosen.output or directory
-    with ProgressBar(open_console(stderr=True)) as bar:
-        if mode == "sim":
-            processes = chosen.processes or len(os.sched_getaffinity(0))
-            runs = sweep(tasks, processes=processes, progress=SimulationProgress(bar))
-        else:
-            end_at_second_signal()
-            runs = asyncio.run(_replay_all(tasks, mode, FileOutput(directory / "logs"), bar))
+    if mode == "sim":
+        runs = _simulate_all(tasks, chosen.processes)
+    else:
+        runs = _replay_all(tasks, mode, directory / "logs")
     comparison = outcome(tasks[0].topology, workload, tasks[0].settings, machine, runs, mode)
     recordings = [task.recording for task in tasks if task.recording is not None]
     publish(comparison, directory, chosen.as_json, recordings)
 
 
-async def _replay_all(
+def _simulate_all(tasks: Sequence[Task], processes: int | None) -> list[Finished]:
+    """Simulate; from here on, the second Ctrl-C ends this process at once."""
+    from innet.lab.compare.progress import ProgressBar
+    from innet.lab.experiment.sweep import sweep
+
+    try:
+        with one_interrupt(_SECOND_INTERRUPT), ProgressBar(open_console(stderr=True)) as bar:
+            cores = len(os.sched_getaffinity(0))
+            progress = SimulationProgress(bar)
+            runs = sweep(tasks, processes=processes or cores, progress=progress)
+    except KeyboardInterrupt:
+        _exit_without_results()
+    exit_at_interrupt(_WITHOUT_REPORT)
+    return runs
+
+
+def _exit_without_results() -> NoReturn:
+    say(WITHOUT_RESULTS, err=True)
+    raise typer.Exit(EXIT_INTERRUPTED)
+
+
+def _replay_all(tasks: Sequence[Task], mode: Mode, logs: Path) -> list[Finished]:
+    from innet.lab.compare.progress import ProgressBar
+    from innet.telemetry.logs.output import FileOutput
+
+    end_at_second_signal()
+    with ProgressBar(open_console(stderr=True)) as bar:
+        return asyncio.run(_replay_in_turn(tasks, mode, FileOutput(logs), bar))
+
+
+async def _replay_in_turn(
     tasks: Sequence[Task], mode: Mode, output: OutputSink, bar: ProgressBar
 ) -> list[Finished]:
     from innet.lab.experiment.emulated_replay import replay_on_network
@@ -90,6 +118,8 @@ def publish(
     """Show a comparison of workloads; see :func:`run_and_show`."""
     from innet.errors import SimulationError
 
+    if comparison.interrupted and not comparison.measurements:
+        _exit_without_results()
     show_comparison(comparison, directory, as_json, recordings)
     wrong = sorted({m.method for m in comparison.measurements if not m.correct})
     if wrong:
@@ -178,12 +208,14 @@ class SimulationProgress:
         self._sink(standing.fraction, self._text(standing))
 
     def _text(self, standing: Standing) -> str:
-        from innet.quantities import rounded_duration
+        from innet.quantities import counted, rounded_duration
 
         per_s = self._packets / max(1e-3, time.monotonic() - self._begun_s)
-        now = ", ".join(
-            f"{rounded_duration(m.virtual_s)} {m.operations}/{m.of_operations}"
-            for m in standing.moments.values()
-        )
-        runs = f"run {min(standing.ended + 1, standing.runs)} of {standing.runs}"
-        return f"{runs}{': ' if now else ''}{now}, {per_s / 1e3:.0f}k packets/s"
+        parts = [f"{standing.ended} of {counted(standing.runs, 'run')} done"]
+        if moments := list(standing.moments.values()):
+            done, of = (
+                sum(getattr(m, k) for m in moments) for k in ("operations", "of_operations")
+            )
+            simulated_s = max(m.virtual_s for m in moments)
+            parts += [f"{done}/{of} operations", f"{rounded_duration(simulated_s)} simulated"]
+        return ", ".join((*parts, f"{per_s / 1e3:.0f}k packets/s"))

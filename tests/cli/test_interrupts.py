@@ -148,3 +148,41 @@ def test_interrupts_during_shutdown_do_not_change_the_status() -> None:
         check=False,
     )
     assert (ended.returncode, ended.stderr) == (130, "")
+
+
+TWO_INTERRUPTS = """
+import os, signal
+from innet.cli.interrupts import exit_at_interrupt, one_interrupt
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+exit_at_interrupt("not yet begun")
+with one_interrupt("twice"):
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+    except KeyboardInterrupt:
+        print("once", flush=True)
+    {second}
+print("done", flush=True)
+os.kill(os.getpid(), signal.SIGINT)
+"""
+
+
+@pytest.mark.parametrize(
+    ("second", "printed"),
+    [
+        ("os.kill(os.getpid(), signal.SIGINT)", ("once\n", "twice\n")),
+        ("", ("once\ndone\n", "twice\n")),
+    ],
+)
+def test_the_second_interrupt_ends_a_simulation_at_once(
+    second: str, printed: tuple[str, str]
+) -> None:
+    program = TWO_INTERRUPTS.format(second=second)
+    ended = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert (ended.returncode, (ended.stdout, ended.stderr)) == (130, printed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -177,7 +178,7 @@ def test_ctrl_c_keeps_the_measurements_so_far(tmp_path: Path, processes: str) ->
     )
     assert started.stderr is not None
     for line in started.stderr:  # the first that says that operations have ended
-        if "packets/s" in line and " 0/" not in line and "/501" in line:
+        if "packets/s" in line and " 0/" not in line and " operations" in line:
             break
     started.send_signal(signal.SIGINT)
     _out, _err = started.communicate(timeout=240)
@@ -185,3 +186,22 @@ def test_ctrl_c_keeps_the_measurements_so_far(tmp_path: Path, processes: str) ->
     comparison = Comparison.load(tmp_path / "comparison.json")
     assert comparison.interrupted
     assert comparison.measurements[0].samples_s
+
+
+def test_ctrl_c_while_the_processes_of_a_sweep_start_ends_with_one_line(tmp_path: Path) -> None:
+    """A terminal sends it to all of them."""
+    arguments = ["star:3", "allreduce:64KiB", "--rate", "1gbit", "--output", str(tmp_path)]
+    started = subprocess.Popen(
+        [sys.executable, "-m", "innet", "sim", *arguments, "--processes", "2"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    assert started.stderr is not None
+    assert "0 of 3 runs done" in started.stderr.readline()
+    os.killpg(started.pid, signal.SIGINT)
+    out, err = started.communicate(timeout=240)
+    assert started.returncode == 130
+    assert (out, err) == ("", "interrupted before an operation was measured\n")

@@ -9,7 +9,8 @@ import typer
 
 from innet.cli import options
 from innet.cli.commands.up import LaunchOptions, MachineOptions, launch
-from innet.cli.experiments import parsed_sizes_bytes, run_and_show
+from innet.cli.experiments import WITHOUT_RESULTS, parsed_sizes_bytes, run_and_show
+from innet.cli.interrupts import exit_at_interrupt
 from innet.cli.kv_blocks import (
     LIST_EXAMPLES,
     PIN_EXAMPLES,
@@ -160,6 +161,8 @@ def replay(
     Says where their blocks were found, what that cost on the links, and how long the first token
     took. A workload file ([cyan]innet sim[/]) has more to choose.
     """
+    if mode == "sim":
+        exit_at_interrupt(WITHOUT_RESULTS)
     from innet.lab.experiment.sweep import RunOptions, make_tasks
     from innet.lab.workload import load_workload
     from innet.quantities import parse_size_bytes

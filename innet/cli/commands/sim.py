@@ -9,7 +9,8 @@ from typing import Annotated, Literal
 import typer
 
 from innet.cli import options
-from innet.cli.experiments import parsed_sizes_bytes, run_and_show
+from innet.cli.experiments import WITHOUT_RESULTS, parsed_sizes_bytes, run_and_show
+from innet.cli.interrupts import exit_at_interrupt
 from innet.cli.network_choice import chosen_settings, chosen_topology, with_timed_links
 
 EXAMPLES = options.examples(
@@ -119,6 +120,7 @@ def sim(
     Nodes, plans and collectives are those of a real run; the same seed gives the same result on
     every machine. Ctrl-C keeps what was measured so far.
     """
+    exit_at_interrupt(WITHOUT_RESULTS)
     from innet.lab.experiment.sweep import (
         RunOptions,
         make_tasks,

@@ -44,7 +44,9 @@ class ProgressBar:
     def __call__(self, fraction: float, text: str) -> None:
         self._bar.update(self._task, completed=fraction, description=text)
         if not self._console.is_terminal and fraction >= self._printed + _PRINT_STEP:
-            self._console.print(f"{fraction:4.0%}  {text}", markup=False, highlight=False)
+            self._console.print(
+                f"{fraction:4.0%}  {text}", markup=False, highlight=False, soft_wrap=True
+            )
             self._printed = fraction
 
     def __enter__(self) -> Self:

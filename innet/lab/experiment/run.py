@@ -155,7 +155,7 @@ class RunResult:
         virtual_s: duration in virtual time.
         wall_s: duration in real time.
         packets: delivered.
-        interrupted: whether the user ended it.
+        interrupted: whether the user ended it, or the runs behind it.
         virtual_scale: bytes for which each byte of an array stood.
         background_bytes: offered by background traffic.
         events: that the simulation applied.

@@ -10,7 +10,9 @@ import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from multiprocessing.process import BaseProcess
 from multiprocessing.queues import Queue
 from multiprocessing.synchronize import Event
 from pathlib import Path
@@ -217,11 +219,25 @@ def sweep(
         tasks: the runs.
         processes: runs at once; a single run, or a single process, runs in this process.
         progress: takes the progress.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C before any run had a result.
     """
     standing = Standing(len(tasks))
+    runs: list[tuple[Task, RunResult]] = []
     if min(processes, len(tasks)) <= 1:
-        return list(_one_by_one(tasks, standing, progress))
-    return _in_processes(tasks, processes, standing, progress)
+        ended = _one_by_one(tasks, standing, progress)
+    else:
+        ended = _in_processes(tasks, processes, standing, progress)
+    try:
+        for run in ended:
+            runs.append(run)  # those before an exception stay
+    except KeyboardInterrupt:
+        if not runs:
+            raise
+        task, last = runs[-1]
+        runs[-1] = task, replace(last, interrupted=True)
+    return runs
 
 
 def _one_by_one(
@@ -236,34 +252,61 @@ def _one_by_one(
         result = run_task(task, observe)
         standing.ended += 1
         standing.moments.clear()
-        progress(standing)
         yield task, result
         if result.interrupted:
             return
+        progress(standing)
 
 
 def _in_processes(
     tasks: Sequence[Task], processes: int, standing: Standing, progress: Callable[[Standing], None]
-) -> list[tuple[Task, RunResult]]:
+) -> Iterator[tuple[Task, RunResult]]:
     context = multiprocessing.get_context("spawn")
     moments: Queue[tuple[int, Moment]] = context.Queue()
     stop = context.Event()
+    interrupted = False
+    others = set(multiprocessing.active_children())
     with ProcessPoolExecutor(
         min(processes, len(tasks)), context, _begin_process, (moments, stop)
     ) as pool:
-        futures = [pool.submit(_run_in_process, n, task) for n, task in enumerate(tasks)]
+        futures: list[Future[RunResult]] = []
         try:
+            with _interrupts_blocked():  # processes inherit it
+                futures += [pool.submit(_run_in_process, n, task) for n, task in enumerate(tasks)]
             _wait(futures, moments, standing, progress)
         except BaseException as error:
             stop.set()
+            if not (standing.ended or standing.moments):  # no process has a result to wait for
+                _kill(set(multiprocessing.active_children()) - others)
             pool.shutdown(wait=True, cancel_futures=True)
             if not isinstance(error, KeyboardInterrupt):  # after Ctrl-C, return the results so far
                 raise
-        return [
-            (task, future.result())
-            for task, future in zip(tasks, futures, strict=True)
-            if not future.cancelled()
-        ]
+            interrupted = True
+    for task, future in zip(tasks, futures, strict=False):
+        if future.cancelled() or (interrupted and future.exception() is not None):
+            continue
+        yield task, future.result()
+    if interrupted:
+        raise KeyboardInterrupt
+
+
+def _kill(processes: Iterable[BaseProcess]) -> None:
+    for process in processes:
+        process.kill()
+
+
+@contextmanager
+def _interrupts_blocked() -> Iterator[None]:
+    """Hold Ctrl-C back until the end of the context.
+
+    A terminal sends it to all processes of a command. The parent alone decides when to stop, so the
+    processes of a sweep must never receive it, not even while they start.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _wait(
@@ -308,8 +351,6 @@ _stop: Event
 def _begin_process(moments: Queue[tuple[int, Moment]], stop: Event) -> None:
     global _moments, _stop
     _moments, _stop = moments, stop
-    # The parent decides when to stop: a terminal's Ctrl-C reaches all processes.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     set_parent_death_signal(signal.SIGKILL)
     os.nice(1)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import multiprocessing
+
 import pytest
 
 from innet.errors import WorkloadError
@@ -81,3 +83,26 @@ def test_the_page_of_a_simulation_shows_its_seeds_and_events() -> None:
 def test_progress_never_exceeds_the_total() -> None:
     standing = Standing(runs=2, ended=2)
     assert standing.fraction == 1.0
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_an_interrupt_after_a_run_keeps_its_result(processes: int) -> None:
+    def interrupt(standing: Standing) -> None:
+        if standing.ended:
+            raise KeyboardInterrupt
+
+    tasks = make_tasks(STAR, load_workload("allreduce:4KiB"), algorithms=["inc"], seeds=[1, 2, 3])
+    runs = sweep(tasks, processes=processes, progress=interrupt)
+    assert 1 <= len(runs) <= processes + 1  # a second process starts its next run meanwhile
+    assert runs[-1][1].interrupted
+    assert runs[0][1].jobs[0].spans_s
+
+
+def test_an_interrupt_before_the_first_run_is_raised_and_leaves_no_process() -> None:
+    def interrupt(_: Standing) -> None:
+        raise KeyboardInterrupt
+
+    tasks = make_tasks(STAR, load_workload("allreduce:4KiB"), algorithms=["inc"], seeds=[1, 2])
+    with pytest.raises(KeyboardInterrupt):
+        sweep(tasks, processes=2, progress=interrupt)
+    assert multiprocessing.active_children() == []
