@@ -71,13 +71,22 @@ def busiest_link(
     topology: Topology, carried: Mapping[DirectedLink, float], load: Load = NO_LOAD
 ) -> BusiestLink:
     """The directed link that needs longest for its bytes; the first one of several."""
-    busiest = BusiestLink(None, 0.0)
-    for (u, v), carried_bytes in carried.items():
-        rate_bps = load.rate_bps(topology, u, v)
-        time_s = 0.0 if rate_bps is None else carried_bytes * 8 / rate_bps
-        if time_s > busiest.time_s:
-            busiest = BusiestLink((u, v), time_s)
-    return busiest
+    times_s = link_times_s(topology, carried, load)
+    link = max(times_s, key=times_s.__getitem__, default=None)
+    if link is None or not times_s[link]:
+        return BusiestLink(None, 0.0)
+    return BusiestLink(link, times_s[link])
+
+
+def link_times_s(
+    topology: Topology, carried: Mapping[DirectedLink, float], load: Load = NO_LOAD
+) -> dict[DirectedLink, float]:
+    """The time that each directed link needs for its bytes, in seconds; 0 without a rate."""
+    rates_bps = {(u, v): load.rate_bps(topology, u, v) for u, v in carried}
+    return {
+        link: 8 * carried_bytes / rate_bps if (rate_bps := rates_bps[link]) else 0.0
+        for link, carried_bytes in carried.items()
+    }
 
 
 def shard_bytes(plan: Plan, size_bytes: int, segment_bytes: int | None) -> list[float]:

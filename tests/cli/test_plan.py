@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -75,3 +76,23 @@ def test_impossible_plans_are_refused_with_the_next_step(
     result = cli.invoke(app, ["plan", *arguments])
     assert result.exit_code != 0
     assert message in " ".join(f"{result.output} {result.exception}".replace("│", " ").split())
+
+
+def test_the_busiest_links_are_those_whose_payload_takes_longest(
+    cli: CliRunner, tmp_path: Path
+) -> None:
+    """A thin link with part of the payload is busier than a wide one with all of it."""
+    file = tmp_path / "thin.yaml"
+    file.write_text(
+        "name: thin\ntopology:\n  defaults: {link: {rate: 1gbit}}\n"
+        "  generate: {kind: leaf-spine, leaves: 2, spines: 2, hosts-per-leaf: 2,\n"
+        "             core: {rate: 100mbit}}\n"
+    )
+    arguments = ["plan", str(file), "--algorithm", "inc", "--size", "16MiB"]
+    done = cli.invoke(app, arguments)
+    assert done.exit_code == 0, done.output
+    table = done.output.partition("Busiest of")[2].partition("Bound")[0]
+    rows = [line.split() for line in table.splitlines() if "MiB" in line]
+    assert {row[0][:4] + row[1][:4] for row in rows[:8]} == {"leafspin", "spinleaf"}
+    busiest = float(rows[0][-2]) * {"s": 1, "ms": 1e-3}[rows[0][-1]]
+    assert busiest == pytest.approx(16 * 2**20 * 8 / 2 / 100e6, rel=0.01)

@@ -188,21 +188,25 @@ def _links_table(plan: Plan, topology: Topology, size_bytes: int) -> Table:
     from rich.table import Table
 
     from innet.plans import bytes_per_link
+    from innet.plans.bounds import link_times_s
+    from innet.quantities import rounded_duration, rounded_size
     from innet.topology.summary import rate_text
 
     carried = bytes_per_link(plan, topology, size_bytes)
-    busiest = sorted(carried.items(), key=lambda item: -item[1])
+    times_s = link_times_s(topology, carried)
+    busiest = sorted(carried, key=lambda link: (-times_s[link], -carried[link]))
     table = Table(
         title=f"Busiest of {len(carried)} used links, each direction on its own",
         title_justify="left",
         box=None,
         pad_edge=False,
     )
-    for column in ("from", "to", "payload", "rate"):
+    for column in ("from", "to", "payload", "rate", "time"):
         table.add_column(column)
-    for (u, v), carried_bytes in busiest[:_BUSIEST_LINKS]:
-        rate = rate_text(topology.link_between(u, v))
-        table.add_row(u, v, f"{carried_bytes / 2**20:.3f} MiB", rate)
+    for link in busiest[:_BUSIEST_LINKS]:
+        rate = rate_text(topology.link_between(*link))
+        time = rounded_duration(times_s[link]) if times_s[link] else "-"
+        table.add_row(*link, rounded_size(carried[link]), rate, time)
     return table
 
 
