@@ -20,14 +20,34 @@ from innet.cli.command_table import (
     VERSION_HELP,
     CommandEntry,
 )
-from innet.cli.interrupts import end_interrupted, raise_at_interrupt
+from innet.cli.interrupts import EXIT_INTERRUPTED, end_interrupted, raise_at_interrupt
 from innet.cli.text_output import say
 from innet.errors import InnetError
 from innet.home_paths import with_home
 from innet.printable import printable
+from innet.suggestions import near_words
 
 
-class CommandGroup(TyperGroup):
+class SuggestingGroup(TyperGroup):
+    """A command with subcommands. An unknown one is an error that names similar ones."""
+
+    def __init__(self, **attributes: Any) -> None:
+        # Typer's own suggestions have none for words as short as "uo".
+        super().__init__(**attributes | {"suggest_commands": False})
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The subcommand's name, the subcommand, and the words behind it."""
+        try:
+            return super().resolve_command(ctx, args)
+        except Exception as error:
+            near = near_words(args[0], self.commands, most=3) if _is_usage(error) else []
+            if near:
+                names = ", ".join(repr(name) for name in near)
+                error.message = f"{error.message.rstrip('.')}. Did you mean {names}?"  # type: ignore[attr-defined]
+            raise
+
+
+class CommandGroup(SuggestingGroup):
     """The root command. It lists its subcommands from ``command_table``, without their modules.
 
     Exit codes: 0 done; 1 an error, printed on stderr; 2 wrong usage; 130 and 143 ended by Ctrl-C
@@ -60,7 +80,9 @@ class CommandGroup(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Run the subcommand; an error ends it with a message instead of a traceback."""
         try:
-            return super().invoke(ctx)
+            returned = super().invoke(ctx)
+            raise_at_interrupt()
+            return returned
         except KeyboardInterrupt:
             end_interrupted()
             raise
@@ -69,7 +91,9 @@ class CommandGroup(TyperGroup):
                 raise
             _print_error(str(error))
             raise typer.Exit(error.exit_code) from None
-        except (typer.Exit, typer.Abort):
+        except (typer.Exit, typer.Abort) as end:
+            if getattr(end, "exit_code", None) == EXIT_INTERRUPTED:
+                end_interrupted()
             raise
         except OSError as error:
             if error.filename is None or ctx.params["debug"]:
@@ -118,7 +142,9 @@ def _load(entry: CommandEntry) -> Any:
         group = module.app
         if group.registered_callback is None:  # whose docstring is the group's help
             group.info.help = entry.help
-        holder.add_typer(group, name=entry.name, epilog=epilog, no_args_is_help=True)
+        holder.add_typer(
+            group, name=entry.name, cls=SuggestingGroup, epilog=epilog, no_args_is_help=True
+        )
     else:
         holder.command(entry.name, epilog=epilog)(getattr(module, entry.name))
     command = typer.main.get_command(holder).commands[entry.name]  # type: ignore[attr-defined]

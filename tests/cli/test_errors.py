@@ -103,6 +103,29 @@ def test_wrong_usage_is_exit_code_2(cli: CliRunner, arguments: list[str], messag
     assert message in " ".join(result.stderr.replace("│", " ").split())
 
 
+@pytest.mark.parametrize(
+    ("arguments", "suggestion"),
+    [
+        (["uo"], "Did you mean 'up'?"),
+        (["rn"], "Did you mean 'run'"),
+        (["dwon"], "Did you mean 'down'?"),
+        (["Status"], "Did you mean 'status'"),
+        (["kb", "list"], "Did you mean 'kv'?"),
+        (["kv", "lst"], "Did you mean 'list'"),
+        (["keys", "nw"], "Did you mean 'new'?"),
+        (["tell", "lab", "s0", "drop-cash"], "Did you mean 'drop-cache'?"),
+        (["qqqq"], "No such command 'qqqq'. "),
+    ],
+)
+def test_an_unknown_command_suggests_similar_ones(
+    cli: CliRunner, arguments: list[str], suggestion: str
+) -> None:
+    done = cli.invoke(app, arguments)
+    assert done.exit_code == 2
+    assert suggestion in done.output
+    assert (arguments == ["qqqq"]) == ("Did you mean" not in done.output)
+
+
 @pytest.mark.parametrize("asked", [["--debug"], []], ids=["option", "environment"])
 def test_debug_keeps_the_traceback(
     cli: CliRunner, monkeypatch: pytest.MonkeyPatch, asked: list[str]
