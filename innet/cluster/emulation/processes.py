@@ -188,7 +188,7 @@ class SupervisedProcess:
     def failure_report(self) -> str:
         """:meth:`describe`, and the last lines that the process printed."""
         if not self.tail:
-            return f"{self.describe()} without printing anything"
+            return f"{self.describe()}; it printed nothing"
         return f"{self.describe()}; its last output:\n  " + "\n  ".join(self.tail)
 
     def set_ended(self, returncode: int) -> None:

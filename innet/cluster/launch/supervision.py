@@ -198,7 +198,8 @@ class Supervisor:
         if _was_killed(first) and cause != first.describe_end():
             cause += f", so it {first.describe_end()}"
         if others := sum(worker is not first for worker in self._failed):
-            cause += f"; {others} more of {len(self._workers)} workers ended with an error after it"
+            after = f"{others} more of {len(self._workers)} workers ended with an error after it"
+            cause = f"{cause.rstrip('.')}; {after}"
         return f"rank {rank} ({first.label}) {cause}"
 
 

@@ -91,6 +91,13 @@ async def test_every_callback_learns_which_signal_ended_which_process() -> None:
     assert "ready" in process.failure_report()
 
 
+async def test_a_process_that_printed_nothing_is_reported_as_such() -> None:
+    process = ProcessGroup("run", Lines()).spawn(python("h3", "raise SystemExit(3)"))
+    await process.wait()
+    place = f"h3 (pid {process.identity.pid})"
+    assert process.failure_report() == f"{place} exited with code 3; it printed nothing"
+
+
 async def test_failing_callbacks_and_outputs_delay_nothing() -> None:
     def fail(*_arguments: object) -> None:
         raise BrokenPipeError
