@@ -549,6 +549,12 @@ class Communicator(GroupMember):
     def _refuse(self, cause: str) -> None:
         super()._refuse(cause)
         self._messages.refuse(cause)
+        self._objects.refuse(cause)
+        one_sided, partial = self._one_sided.made, self._partial.made
+        if one_sided is None or not one_sided.leave(cause):
+            self._array_transfers.refuse(cause)
+        if partial is None or not partial.leave():
+            self._round_transfers.refuse(cause)
 
     def _release(self) -> None:
         self._runner.close()

@@ -18,9 +18,10 @@ import numpy.typing as npt
 from innet._native import _core
 from innet.collectives.arrays import Array, Output, as_input, byte_view, copied_type, landing_bytes
 from innet.collectives.completion import Completion, error_of
+from innet.collectives.offered_objects import AwaitedObject, OfferedObjects
 from innet.collectives.runner import OperationRunner
 from innet.collectives.work import NodeWork, Work, timeout_or
-from innet.errors import CollectiveError, InnetError, SecurityError, TransportError
+from innet.errors import CollectiveError, InnetError, RankFailed, SecurityError, TransportError
 from innet.security import node_certificate_name
 
 T = TypeVar("T")
@@ -45,6 +46,7 @@ class Objects:
         self._packet_bytes = runner.services.object_segment_bytes + PACKET_OVERHEAD_BYTES
         self._own = _core.Name(f"{self._prefix}/{runner.rank}")
         self._node.register_objects(self._own, runner.label)
+        self._offered = OfferedObjects(runner)
 
     def publish(self, name: str, data: ObjectData) -> Work[None]:
         """Start to offer ``data``."""
@@ -54,12 +56,14 @@ class Objects:
         operation = self._node.publish_object(
             self._name(self._runner.rank, name), contents, self._key, self._packet_bytes
         )
+        self._offered.add(quoted_path(name))
         return self._work(operation, what, lambda: None)
 
     def withdraw(self, name: str) -> None:
         """Stop offering an object; nothing happens when it was not offered."""
         self._runner.require_open()
         named = self._name(self._runner.rank, name)
+        self._offered.discard(quoted_path(name))
         self._node.withdraw_object(named)
         self._node.object_root(named)  # returns once the node has carried out the withdrawal
 
@@ -82,16 +86,30 @@ class Objects:
             limit_s,
         )
         finish = buffer.array if output is None else output.finish
-        return self._work(operation, f"fetch({name!r}, source={source})", finish)
+        awaited = AwaitedObject(operation, source, quoted_path(name), limit_s)
+        work = self._work(operation, f"fetch({name!r}, source={source})", finish, awaited)
+        self._offered.follow(awaited, work)
+        return work
+
+    def refuse(self, why: str) -> None:
+        """Offer no more objects; fetches of others end with an error that says why."""
+        self._offered.end(why)
 
     def close(self) -> None:
         """Withdraw all objects of this rank."""
         self._node.unregister_objects(self._own)
+        self._offered.close()
 
     def _name(self, rank: int, name: str) -> _core.Name:
         return _core.Name(f"{self._prefix}/{rank}/{quoted_path(name)}")
 
-    def _work(self, operation: int, what: str, finish: Callable[[], T]) -> Work[T]:
+    def _work(
+        self,
+        operation: int,
+        what: str,
+        finish: Callable[[], T],
+        awaited: AwaitedObject | None = None,
+    ) -> Work[T]:
         runner = self._runner
         if runner.trace is not None:
             runner.trace.begin(operation, what, "object")
@@ -99,6 +117,8 @@ class Objects:
         def complete(completion: Completion) -> T:
             if completion.status == _core.STATUS_DONE:
                 return finish()
+            if awaited is not None and awaited.refusal:
+                raise RankFailed(f"{what}: {awaited.refusal}", rank=awaited.source)
             raise self._error(completion, what)
 
         return NodeWork(operation, runner.collector, complete, runner.follow(what))

@@ -180,6 +180,8 @@ class Transfers:
 
 OnRecord = Callable[[int, int, Bytes], None]
 """Receives a peer, the number of its record, and the record."""
+OnLeft = Callable[[int], None]
+"""Receives a peer that publishes no more records."""
 OnMismatch = Callable[[int, int, str], None]
 """Receives a peer, the number of a record of another size, and the cause, for people."""
 
@@ -210,13 +212,20 @@ class Inbox:
         """The number of the awaited record of each peer, and the operation that fetches it."""
         self._unreachable: set[int] = set()
 
-    def open(self, peers: int, on_record: OnRecord, on_mismatch: OnMismatch | None = None) -> None:
+    def open(
+        self,
+        peers: int,
+        on_record: OnRecord,
+        on_mismatch: OnMismatch | None = None,
+        on_left: OnLeft = lambda _peer: None,
+    ) -> None:
         """Await the first record of each of ``peers`` ranks.
 
         Without ``on_mismatch``, the request to a peer whose record has another size is repeated.
         """
         self._on_record = on_record
         self._on_mismatch = on_mismatch
+        self._on_left = on_left
         for peer in range(peers):
             self.listen(peer, 0)
 
@@ -231,7 +240,7 @@ class Inbox:
         record = np.zeros(self._record_bytes, np.uint8)
 
         def ended(status: int, detail: str) -> None:
-            if status not in (_core.STATUS_ABORTED, _core.STATUS_CANCELLED):
+            if status != _core.STATUS_CANCELLED:
                 self._background.post(lambda: self._on_end(peer, number, status, detail, record))
 
         fetch = PeerFetch(peer, self._kind, number, record, _LONG_S)
@@ -254,6 +263,8 @@ class Inbox:
             self._on_record(peer, number, record)
         elif status == _core.STATUS_MISMATCH and self._on_mismatch is not None:
             self._on_mismatch(peer, number, detail)
+        elif status == _core.STATUS_ABORTED:
+            self._on_left(peer)
         elif status == _core.STATUS_DEADLINE_EXCEEDED:
             self.listen(peer, number)
         else:

@@ -188,9 +188,9 @@ class GroupRegistry:
         failed = self._failed_groups.get(self._key(group, number, node))
         return None if failed is None else failed.said
 
-    def renew(self, node: str) -> None:
-        """Another process has attached to ``node``: the groups of the earlier one end."""
-        self._end_groups_of(node, "was started anew")
+    def renew(self, node: str, why: str) -> None:
+        """Another program has attached to ``node``: the groups of the earlier one end."""
+        self._end_groups_of(node, why)
         is_first = node not in self._failed and node not in self._gone
         self._failed.pop(node, None)
         self._gone.pop(node, None)

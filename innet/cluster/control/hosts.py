@@ -95,7 +95,8 @@ class HostProcesses:
                 "it first; see docs/kv-engines.md for the process of an engine that joins"
             )
         self._keys.learn(node, sealing_key)
-        self._groups.renew(node)
+        # A process that closed its worker has detached: this one runs another program (execve).
+        self._groups.renew(node, "was started anew" if present is None else _replaced(pid))
         yield from self._pools.leave_all(node)
         self._announcements.begin(node)
         self._attached[node] += 1
@@ -224,9 +225,7 @@ class HostProcesses:
         """The process attached to ``node`` runs another program, so its node is gone (execve)."""
         pid = self._processes.pop(node).pid
         self._outbox.put(Unwatch(node))
-        yield from self.fail(
-            node, f"runs another program now, without closing its worker (process {pid})"
-        )
+        yield from self.fail(node, _replaced(pid))
 
     def announce(self, node: str, incarnation: int, **told: Any) -> dict[str, str]:
         """That process of ``node`` serves prefixes (see :class:`ServedPrefixes`), and no others.
@@ -260,3 +259,7 @@ class HostProcesses:
         """Remove a process from the tenant's pool."""
         if self.is_current(node, incarnation):
             yield from self._pools.leave(node, tenant)
+
+
+def _replaced(pid: int) -> str:
+    return f"runs another program now, without closing its worker (process {pid})"

@@ -254,6 +254,7 @@ class ArrayServer:
         self._lock = threading.Lock()
         self._arrays: dict[str, RegisteredArray] = {}
         self._waiting: list[_Waiting] = []
+        self._left = ""
         self._inbox = Inbox(transfers, background, now_s, f"/request/{rank}", RECORD_BYTES)
         self._serves = False
 
@@ -281,6 +282,23 @@ class ArrayServer:
         """Serve requests that waited for a new array or version."""
         self._background.post(self._serve_waiting)
 
+    def leave(self, why: str) -> bool:
+        """Wait for nothing any more, because of ``why``: serve what there is, refuse the rest.
+
+        Returns whether this rank has an array; without one, no request is read here.
+        """
+        with self._lock:
+            serves = self._serves
+        if serves:
+            self._background.post(lambda: self._refuse_waiting(why))
+        return serves
+
+    def _refuse_waiting(self, why: str) -> None:
+        self._left = why
+        waiting, self._waiting = self._waiting, []
+        for each in waiting:
+            self._serve_or_wait(each)
+
     def close(self) -> None:
         """Serve no longer."""
         self._background.close()
@@ -301,9 +319,16 @@ class ArrayServer:
             self._release(client, request)
             return
         waiting = _Waiting(client, number, request, self._now_s() + request.timeout_s)
-        if not self._serve(waiting):
-            self._waiting.append(waiting)
-            self._alarm.set(waiting.until_s)
+        self._serve_or_wait(waiting)
+
+    def _serve_or_wait(self, waiting: _Waiting) -> None:
+        if self._serve(waiting):
+            return
+        if self._left:
+            self._reply(waiting.client, waiting.number, refusal("left", self._left))
+            return
+        self._waiting.append(waiting)
+        self._alarm.set(waiting.until_s)
 
     def _serve_waiting(self) -> None:
         now_s = self._now_s()

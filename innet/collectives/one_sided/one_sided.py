@@ -47,11 +47,18 @@ from innet.collectives.one_sided.requests import (
 from innet.collectives.runner import OperationRunner
 from innet.collectives.transfers import Ended, PeerFetch, Transfers
 from innet.collectives.work import Promise, Work, timeout_or
-from innet.errors import CollectiveError, DeadlineExceeded, MismatchError, ReductionOverflow
+from innet.errors import (
+    CollectiveError,
+    DeadlineExceeded,
+    MismatchError,
+    RankFailed,
+    ReductionOverflow,
+)
 from innet.plans.element_types import dtype_called
 
 _REFUSALS: dict[str, type[CollectiveError]] = {
     "late": DeadlineExceeded,
+    "left": RankFailed,
     "mismatch": MismatchError,
     "overflow": ReductionOverflow,
     "failed": CollectiveError,
@@ -211,6 +218,10 @@ class OneSided:
             raise
         return work
 
+    def leave(self, why: str) -> bool:
+        """Serve the arrays that there are, and wait for nothing; whether there are any."""
+        return self._server.leave(why)
+
     def close(self) -> None:
         """Serve no arrays any more."""
         self._server.close()
@@ -228,7 +239,10 @@ class OneSided:
                 return
             reply = decode_reply(reply_record)
             if isinstance(reply, Refused):
-                ask.work.fail(_REFUSALS[reply.why](f"{ask.what}: {reply.text}"))
+                error = _REFUSALS[reply.why](f"{ask.what}: {reply.text}")
+                if isinstance(error, RankFailed):
+                    error.rank = ask.owner
+                ask.work.fail(error)
             else:
                 on_reply(reply)
 

@@ -24,6 +24,8 @@ REQUESTS_IN_FLIGHT = 64
 REPLIES_KEPT = 2 * REQUESTS_IN_FLIGHT
 """All open requests are among so many numbers: each may be followed by its release."""
 
+WhyRefused = Literal["late", "left", "mismatch", "overflow", "failed"]
+"""``left``: the owner has left the group, so what is missing does not come."""
 Combine = Literal["replace", "sum"]
 """How a put changes the elements: it replaces them, or adds to them."""
 Rows = tuple[int, int]
@@ -96,7 +98,7 @@ class Refused(StrictModel):
     """Reply to a request that was not carried out; the array is unchanged."""
 
     kind: Literal["refused"] = "refused"
-    why: Literal["late", "mismatch", "overflow", "failed"]
+    why: WhyRefused
     text: str
 
 
@@ -126,7 +128,7 @@ def encode(record: BaseModel) -> npt.NDArray[np.uint8]:
     return np.frombuffer(text.ljust(RECORD_BYTES), np.uint8)
 
 
-def refusal(why: Literal["late", "mismatch", "overflow", "failed"], text: str) -> Refused:
+def refusal(why: WhyRefused, text: str) -> Refused:
     """A refusal whose text fits."""
     return Refused(why=why, text=text[: RECORD_BYTES // 3])
 

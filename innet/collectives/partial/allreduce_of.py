@@ -35,7 +35,7 @@ from innet.collectives.partial.rounds import (
 from innet.collectives.runner import OperationRunner, Steps
 from innet.collectives.transfers import Inbox, Transfers
 from innet.collectives.work import Work
-from innet.errors import CollectiveError, DeadlineExceeded, MismatchError
+from innet.errors import CollectiveError, DeadlineExceeded, MismatchError, RankFailed
 from innet.node.messages import named_ranks
 from innet.plans.reference import reduce_operands, require_in_range
 from innet.worker.background import Alarm, Background
@@ -71,7 +71,7 @@ class Coordinator:
         self._table = RoundTable(size)
         self._alarm = Alarm(background, self._on_time)
         self._inbox = Inbox(transfers, background, now_s, READY_KIND, READY_BYTES)
-        background.post(lambda: self._inbox.open(size, self._on_ready))
+        background.post(lambda: self._inbox.open(size, self._on_ready, on_left=self._on_left))
 
     def close(self) -> None:
         """Decide no more."""
@@ -85,6 +85,13 @@ class Coordinator:
         decided = self._table.ready(rank, number, Terms.decode(record), self._now_s())
         self._inbox.listen(rank, self._table.next_for(number + 1))
         self._publish(decided)
+
+    def _on_left(self, rank: int) -> None:
+        self._publish(self._table.leave(rank, self._now_s()))
+
+    def leave(self) -> None:
+        """The program of this rank calls no more rounds; those of the others are decided still."""
+        self._background.post(lambda: self._on_left(COORDINATOR))
 
     def _publish(self, decided: list[Decided]) -> None:
         for number, decision in decided:
@@ -159,6 +166,13 @@ class Rounds:
             finish=lambda: RoundDecision.decode(content, self._runner.size),
             synchronising=False,
         )
+
+    def leave(self) -> bool:
+        """Call no more rounds; whether this rank's host decides those of the others."""
+        if self._coordinator is None:
+            return False
+        self._coordinator.leave()
+        return True
 
     def close(self) -> None:
         """Stop deciding, where this rank's host does."""
@@ -308,6 +322,10 @@ class PartialReductions:
         """Fails the next ``count`` rounds, unless they have begun."""
         return partial(self._rounds.fail_until, self._rounds.next + count)
 
+    def leave(self) -> bool:
+        """Call no more rounds; whether this rank's host decides those of the others."""
+        return self._rounds.leave()
+
     def close(self) -> None:
         """Stop deciding rounds."""
         self._rounds.close()
@@ -349,6 +367,13 @@ class PartialReductions:
 
 def _require_closed(decision: RoundDecision, call: _RoundCall, nodes: Sequence[str]) -> None:
     """Raise the error of a round without a sum."""
+    if decision.outcome is RoundOutcome.LEFT:
+        raise RankFailed(
+            f"{named_ranks(decision.ranks, nodes)} left the group without calling this operation",
+            operation=call.what,
+            seq=call.seq,
+            rank=decision.ranks[0],
+        )
     if decision.outcome is RoundOutcome.DISAGREEMENT:
         ranks = named_ranks(decision.ranks, nodes)
         raise MismatchError(

@@ -76,6 +76,8 @@ class RoundOutcome(enum.IntEnum):
     CLOSED = 0
     IN_VAIN = 1
     DISAGREEMENT = 2
+    LEFT = 3
+    """Too few ranks are left; the decision has those that have left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,7 @@ class RoundDecision:
     """The ranks that were ready for a round when it was decided; it never changes.
 
     Attributes:
-        ranks: the ready ranks, ascending.
+        ranks: the ready ranks, ascending; of a round that ends as ``LEFT``, those that have left.
     """
 
     outcome: RoundOutcome
@@ -149,13 +151,16 @@ class _OpenRound:
         elif self.policy is not None:
             self.disagree |= self.policy != terms.policy
 
-    def outcome(self, size: int, now_s: float) -> RoundOutcome | None:
+    def outcome(self, size: int, left: set[int], now_s: float) -> RoundOutcome | None:
         if self.policy is None:
             return RoundOutcome.CLOSED  # the sum of its ranks carries the failure to all ranks
         if self.disagree:
             return RoundOutcome.DISAGREEMENT
+        come = size - len(left - self.ready)
+        if come < self.policy.k:
+            return RoundOutcome.LEFT
         enough = len(self.ready) >= self.policy.k
-        if len(self.ready) == size or (enough and now_s >= self.closes_s):
+        if len(self.ready) == come or (enough and now_s >= self.closes_s):
             return RoundOutcome.CLOSED
         return RoundOutcome.IN_VAIN if now_s >= self.gives_up_s else None
 
@@ -172,6 +177,7 @@ class RoundTable:
 
     def __init__(self, size: int) -> None:
         self._size = size
+        self._left: set[int] = set()
         self._open: dict[int, _OpenRound] = {}
         self._decided: set[int] = set()
         self._all_decided_below = 0
@@ -184,6 +190,11 @@ class RoundTable:
         if known is None:
             known = self._open[number] = _OpenRound.on(terms, now_s)
         known.add(rank, terms)
+        return self.decide(now_s)
+
+    def leave(self, rank: int, now_s: float) -> list[Decided]:
+        """``rank`` will be ready for no more rounds than it has been; what this decides."""
+        self._left.add(rank)
         return self.decide(now_s)
 
     def decide(self, now_s: float) -> list[Decided]:
@@ -206,11 +217,12 @@ class RoundTable:
 
     def _decide(self, now_s: float) -> Iterator[Decided]:
         for number, known in sorted(self._open.items()):
-            outcome = known.outcome(self._size, now_s)
+            outcome = known.outcome(self._size, self._left, now_s)
             if outcome is not None:
                 del self._open[number]
                 self._decided.add(number)
-                yield number, RoundDecision(outcome, tuple(sorted(known.ready)))
+                ranks = self._left - known.ready if outcome is RoundOutcome.LEFT else known.ready
+                yield number, RoundDecision(outcome, tuple(sorted(ranks)))
         while self._all_decided_below in self._decided:
             self._decided.remove(self._all_decided_below)
             self._all_decided_below += 1

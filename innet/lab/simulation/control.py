@@ -298,7 +298,7 @@ class SimulatedControl:
     def _renew(self, host: str) -> None:
         """Admit a new process on a failed host, whose groups have ended."""
         if host in self._groups.failures():
-            self._groups.renew(host)
+            self._groups.renew(host, "was started anew")
 
     def _tell_hosts(self) -> None:
         for action in self._outbox.take():

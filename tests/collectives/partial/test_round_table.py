@@ -78,6 +78,38 @@ def test_the_next_request_to_a_rank_is_for_its_first_undecided_round():
     assert table.ready(1, 0, terms, 1.0) == [], "it came too late"
 
 
+@given(st.integers(2, 6), st.data())
+def test_a_round_waits_for_no_rank_that_has_left(size, data):
+    """With enough ranks for its policy it closes once they are ready; else it names the left."""
+    k = data.draw(st.integers(1, size))
+    left = data.draw(st.sets(st.integers(0, size - 1), min_size=1, max_size=size - 1))
+    ready = sorted(data.draw(st.sets(st.sampled_from(sorted(set(range(size)) - left)))))
+    table, terms, decided = RoundTable(size), Terms(KOfN(k, 1e6), 1e7), []
+    events = data.draw(
+        st.permutations([(rank, True) for rank in ready] + [(r, False) for r in left])
+    )
+    for rank, is_ready in events:
+        decided += table.ready(rank, 0, terms, 0.0) if is_ready else table.leave(rank, 0.0)
+    enough = size - len(left) >= k
+    if ready and not enough:
+        ((_, decision),) = decided
+        assert decision.outcome is RoundOutcome.LEFT
+        assert set(decision.ranks) <= left
+        assert size - len(decision.ranks) < k
+    elif enough and len(ready) == size - len(left):
+        assert decided == [(0, RoundDecision(RoundOutcome.CLOSED, tuple(ready)))]
+    else:
+        assert decided == []
+
+
+def test_a_rank_is_in_the_rounds_that_it_announced_before_it_left():
+    table, terms = RoundTable(2), Terms(KOfN(2), 10)
+    table.ready(1, 0, terms, 0.0)
+    assert table.leave(1, 0.0) == []
+    assert table.ready(0, 0, terms, 0.0) == [(0, RoundDecision(RoundOutcome.CLOSED, (0, 1)))]
+    assert table.ready(0, 1, terms, 0.0) == [(1, RoundDecision(RoundOutcome.LEFT, (1,)))]
+
+
 def test_ranks_with_different_terms_are_refused_at_once():
     table = RoundTable(3)
     assert table.ready(0, 0, Terms(KOfN(2, 5.0), 60), 0.0) == []
