@@ -115,7 +115,7 @@ COMMANDS: Final = (
     CommandEntry(
         "metrics",
         OBSERVATION,
-        "Serve the metrics of all nodes of a running network to Prometheus, until it ends.",
+        "Serve the metrics of all nodes of a network to Prometheus, until Ctrl-C.",
     ),
     CommandEntry(
         "watch",

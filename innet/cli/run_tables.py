@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from rich.console import Group, RenderableType
 from rich.markup import escape
@@ -15,6 +16,7 @@ from rich.text import Text
 from innet.cli.terminal import FittedTable, NameCell, listed, short_size
 from innet.cluster.emulation.runs import RunRecord
 from innet.cluster.run_status import RunStatus
+from innet.quantities import counted
 from innet.telemetry.embedded_broker import PASSWORD_NAME
 from innet.telemetry.messages import refused_packets
 
@@ -42,7 +44,7 @@ def runs_table(records: Iterable[RunRecord]) -> FittedTable:
     """One line per run."""
     table = FittedTable("", "run", "topology", "mode", "state", "since", "pid")
     for record in records:
-        state = "[red]stale: innet down[/]" if record.is_stale else "[green]up[/]"
+        state = _launch_state(record)
         if record.is_elsewhere:
             state = f"on {escape(record.host)}"
         age = _duration(time.time() - record.started_at)
@@ -52,9 +54,25 @@ def runs_table(records: Iterable[RunRecord]) -> FittedTable:
     return table
 
 
+def _launch_state(record: RunRecord) -> str:
+    if record.is_stale:
+        return "[red]ended: innet down[/]"
+    states = Counter(machine.state for machine in record.machines.values())
+    if record.ready_s is None:
+        missing = states["starting"] + states["lost"]
+        who = f", {counted(missing, 'machine')} missing" if missing else ""
+        return f"[yellow]starting{who}[/]"
+    return (
+        f"[red]up, {counted(states['lost'], 'machine')} lost[/]"
+        if states["lost"]
+        else "[green]up[/]"
+    )
+
+
 def run_view(status: RunStatus) -> RenderableType:
     """The state of a run, without the details of its nodes."""
-    parts: list[RenderableType] = [_heading(status), nodes_table(status), *_silent_nodes(status)]
+    parts: list[RenderableType] = [_heading(status), *_machines(status)]
+    parts += [nodes_table(status), *_remarks(status)]
     parts += [_faces_table(status), *_refused_sends(status)]
     if status.kernel_links:
         parts.append(_kernel_table(status))
@@ -64,7 +82,7 @@ def run_view(status: RunStatus) -> RenderableType:
 
 def live_view(status: RunStatus) -> RenderableType:
     """The state that changes from second to second, short enough for a terminal."""
-    parts: list[RenderableType] = [nodes_table(status), *_silent_nodes(status)]
+    parts: list[RenderableType] = [*_machines(status), nodes_table(status), *_remarks(status)]
     parts += _jobs_and_groups(status)
     return _spaced(parts)
 
@@ -91,17 +109,62 @@ def _kind(status: Counters) -> str:
     return f"host of {listed(workers)}" if workers else str(status["kind"])
 
 
+def _machines(status: RunStatus) -> list[RenderableType]:
+    """A table of the machines in ``cluster`` mode, and why some are lost."""
+    machines = status.run.machines
+    if not machines:
+        return []
+    table = FittedTable("Machines", "machine", "address", "state", "since", "nodes")
+    lost = []
+    for name, machine in machines.items():
+        since = _duration(time.time() - machine.since_s)
+        style = STATE_STYLES[machine.state]
+        nodes = Text(listed(machine.nodes))
+        table.add_row(
+            NameCell(name), machine.address or "-", f"[{style}]{machine.state}[/]", since, nodes
+        )
+        if machine.state == "lost":
+            ran = f"; {listed(machine.ran)} ran there" if machine.ran else ""
+            lost.append(Text(f"{name}: {machine.why}{ran}. {machine.remedy}.", style="red"))
+    return [table, *lost]
+
+
+STATE_STYLES: Final[Mapping[str, str]] = {
+    "up": "green",
+    "off": "dim",
+    "ended": "dim",
+    "starting": "yellow",
+    "restarting": "yellow",
+    "restarted": "yellow",
+    "starved": "yellow",
+    "silent": "red",
+    "stopped": "red",
+    "cut": "red",
+    "lost": "red",
+}
+"""By state of a node or machine."""
+
+
 def nodes_table(status: RunStatus) -> FittedTable:
-    """One line per node that runs."""
+    """One line per node that runs, or that should."""
     table = FittedTable(
-        "Nodes", "node", "cpu", "memory", "pending", "slots", "sums", "cached", "queued", "lost",
-        "refused", less_important=("queued", "memory"),
+        "Nodes", "node", "state", "since", "cpu", "memory", "pending", "slots", "sums", "cached",
+        "queued", "lost", "refused", less_important=("queued", "memory", "since"),
     )  # fmt: skip
-    for node, answer in status.nodes.items():
+    for node, condition in status.state.nodes.items():
+        if condition.state == "off":
+            continue
+        style = STATE_STYLES[condition.state]
+        since = "-" if condition.since_s is None else _duration(time.time() - condition.since_s)
+        named = (NameCell(node), f"[{style}]{condition.state}[/]", since)
+        if node not in status.nodes:
+            table.add_row(*named)
+            continue
+        answer = status.nodes[node]
         reducer, tables = answer["reducer"], answer["node"]
         ports = [link["port"] for link in answer["links"]]
         table.add_row(
-            NameCell(node),
+            *named,
             f"{answer['cpu_s']:.1f} s",
             short_size(answer["resident_bytes"]),
             _count(tables["pit_entries"]),
@@ -115,8 +178,17 @@ def nodes_table(status: RunStatus) -> FittedTable:
     return table
 
 
-def _silent_nodes(status: RunStatus) -> list[RenderableType]:
-    return [Text(f"{node}: {why}", style="red") for node, why in status.silent.items()]
+def _remarks(status: RunStatus) -> list[RenderableType]:
+    """Why nodes are in their states, where that says more; links that are cut."""
+    machines = status.run.machines
+    lines = [
+        f"{name}: {status.silent.get(name) or node.why}"
+        for name, node in status.state.nodes.items()
+        if (name in status.silent or node.why) and node.state not in ("up", "off")
+        if node.machine is None or machines[node.machine].state == "up"  # it says why
+    ]
+    lines += [f"{near}--{far}: carries no packets" for near, far in status.state.cut]
+    return [Text(line, style="red") for line in lines]
 
 
 def _refused_sends(status: RunStatus) -> list[RenderableType]:
@@ -293,14 +365,16 @@ def _rules_table(rules: Sequence[Counters]) -> FittedTable:
 
 def _heading(status: RunStatus) -> Text:
     run = status.run
-    state = "stale, remove it with `innet down`" if status.stale else "up"
+    state = "ended, remove it with `innet down`" if status.stale else status.state.launch
     age = _duration(time.time() - run.started_at)
     broker = _broker_addresses(run)
+    part = "" if run.machine is None else f"\nthe part of machine {run.machine}; the launcher's "
+    part += "" if run.machine is None else "machine shows the whole network"
     metrics = "" if run.metrics is None else f"\nmetrics: {run.metrics}"
     ndn = _ndn_addresses(status)
     return Text.assemble(
         (run.run_id, "bold"),
-        f": {run.topology}, {run.mode}, {state}, {age}, {run.run_dir}{broker}{metrics}{ndn}",
+        f": {run.topology}, {run.mode}, {state}, {age}, {run.run_dir}{part}{broker}{metrics}{ndn}",
     )
 
 

@@ -13,6 +13,7 @@ from innet.cli.terminal import (
     FittedTable,
     NameCell,
     ScrolledScreen,
+    listed,
     short_size,
     shortened,
 )
@@ -22,7 +23,13 @@ from innet.telemetry.messages import ALARMING_KINDS, RunEvent, refused_packets
 
 _EVENTS_SHOWN = 12
 _SOURCE_WIDTH = 10
-_STATE_STYLES = {"up": "green", "stopped": "yellow", "gone": "bold red"}
+_STATE_STYLES = {
+    "up": "green",
+    "starting": "yellow",
+    "stopped": "yellow",
+    "gone": "bold red",
+    "lost": "bold red",
+}
 
 
 class Viewer(Protocol):
@@ -30,6 +37,10 @@ class Viewer(Protocol):
 
     def on_event(self, event: RunEvent) -> None:
         """Take an event of the run."""
+        ...
+
+    def on_states(self) -> None:
+        """Show the states of the feed, which may have changed."""
         ...
 
     def tell(self, note: str) -> None:
@@ -42,14 +53,33 @@ class Viewer(Protocol):
 
 
 class EventLines:
-    """Prints a line for each event, for files, pipes and a history."""
+    """Prints a line for the run, for each change of a state and each event: for files and pipes."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, feed: RunFeed) -> None:
         self._console = console
+        self._feed = feed
+        self._shown: dict[str, str] | None = None
 
     def on_event(self, event: RunEvent) -> None:
         """Print it."""
         self._console.print(event_line(event), soft_wrap=True)
+
+    def on_states(self) -> None:
+        """Print the run once, and what changed since."""
+        if self._feed.launcher is None:
+            return
+        states = dict(_states(self._feed))
+        if self._shown is None:
+            self._console.print(_heading(self._feed, ""), soft_wrap=True)
+        shown, self._shown = self._shown or {}, states
+        now = time.strftime("%H:%M:%S")
+        for name, state in states.items():
+            if shown.get(name) != state:
+                source = f" {shortened(name, _SOURCE_WIDTH):{_SOURCE_WIDTH}} "
+                self._console.print(
+                    Text.assemble((now, "dim"), source, ("state              ", "cyan"), state),
+                    soft_wrap=True,
+                )
 
     def tell(self, note: str) -> None:
         """Print it dimmed."""
@@ -74,6 +104,9 @@ class LiveScreen:
         """The feed has the event already; a problem with the view is over."""
         self._note = ""
 
+    def on_states(self) -> None:
+        """The screen shows them by itself."""
+
     def tell(self, note: str) -> None:
         """Show it in the heading."""
         self._note = note
@@ -86,11 +119,22 @@ class LiveScreen:
         self._screen.__exit__()
 
 
+def _states(feed: RunFeed) -> Iterable[tuple[str, str]]:
+    """The machines and nodes of a run, each with its state."""
+    for machine in () if feed.launcher is None else feed.launcher.machines:
+        why = f": {machine.why}" if machine.why else ""
+        yield f"machine {machine.name}", f"{machine.state}{why}"
+    for name, node in feed.nodes.items():
+        if node.status is not None:
+            yield name, node.status.state
+
+
 def live_view(feed: RunFeed, note: str = "") -> RenderableType:
     """Nodes with their rates, queues and slots; and the latest events."""
     return Group(
         _heading(feed, note),
         Text(""),
+        *_machines_table(feed),
         _nodes_table(feed),
         Text(""),
         *(event_line(event) for event in list(feed.events)[-_EVENTS_SHOWN:]),
@@ -119,6 +163,22 @@ def _away(feed: RunFeed) -> Iterable[tuple[str, str]]:
     if feed.controller is not None and feed.controller.state == "gone":
         yield ", controller ", ""
         yield "gone", _STATE_STYLES["gone"]
+
+
+def _machines_table(feed: RunFeed) -> Iterable[RenderableType]:
+    """The machines, in ``cluster`` mode."""
+    machines = () if feed.launcher is None else feed.launcher.machines
+    if not machines:
+        return
+    table = FittedTable("", "machine", "address", "state", "since", "nodes", "why")
+    for machine in machines:
+        since = time.strftime("%H:%M:%S", time.localtime(machine.since_s))
+        state = f"[{_STATE_STYLES[machine.state]}]{machine.state}[/]"
+        nodes = Text(listed(machine.nodes))
+        address = machine.address or "-"
+        table.add_row(NameCell(machine.name), address, state, since, nodes, Text(machine.why))
+    yield table
+    yield Text("")
 
 
 def _nodes_table(feed: RunFeed) -> FittedTable:

@@ -103,13 +103,17 @@ Labelled = tuple[list[str], Mapping[str, Any]]
 """The values of the labels, and the document with the figures."""
 
 
+ReadStatus = Callable[[], RunStatus | None]
+"""Reads the status of a run; ``None``: there is no such run now."""
+
+
 class RunCollector(Collector):
     """Collects the metrics of the status that ``read_status`` returns.
 
-    ``innet_node_up`` is 1 for each node that answers and 0 for each that runs and does not.
+    ``innet_node_up`` is 1 for each node that answers and 0 for each other one that should.
     """
 
-    def __init__(self, read_status: Callable[[], RunStatus]) -> None:
+    def __init__(self, read_status: ReadStatus) -> None:
         self._read_status = read_status
 
     def describe(self) -> Iterable[Metric]:
@@ -119,12 +123,17 @@ class RunCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """All metrics of the run now."""
         status = self._read_status()
+        is_up = status is not None and status.state.launch == "up"
+        yield GaugeMetricFamily("innet_run_up", "Whether the network is up", value=float(is_up))
+        if status is None:
+            return
         run = {key: getattr(status.run, key) for key in ("run_id", "topology", "mode")}
         yield InfoMetricFamily("innet_run", "The run that these metrics are of", value=run)
         up = GaugeMetricFamily("innet_node_up", "Whether a node answers", labels=["node"])
-        for node in (*status.nodes, *status.silent):
+        for node in _expected(status):
             up.add_metric([node], float(node in status.nodes))
         yield up
+        yield from _states(status)
         nodes = [([node], answer) for node, answer in status.nodes.items()]
         yield from _metrics(OF_NODE, ["node"], nodes)
         yield from _metrics(OF_FACE, ["node", "face", "peer"], list(_faces(status)))
@@ -132,6 +141,43 @@ class RunCollector(Collector):
         yield from pool_metrics(
             (node, pool) for node, answer in status.nodes.items() for pool in answer["pools"]
         )
+
+
+def _expected(status: RunStatus) -> Iterable[str]:
+    """The nodes that answered, and those that should have."""
+    should = (name for name, node in status.state.nodes.items() if node.state not in _AT_REST)
+    return dict.fromkeys((*status.nodes, *status.silent, *should))
+
+
+_AT_REST: Final = ("off", "ended", "starting")
+"""States of nodes that need not answer."""
+
+
+def _states(status: RunStatus) -> Iterator[Metric]:
+    """The states of machines, nodes and links, also of those that cannot answer."""
+    machines = GaugeMetricFamily(
+        "innet_machine_up", "Whether a machine takes part", labels=["machine", "address"]
+    )
+    for name, machine in status.run.machines.items():
+        machines.add_metric([name, machine.address], float(machine.state == "up"))
+    yield machines
+    states = GaugeMetricFamily(
+        "innet_node_state", "1 for the present state of a node", labels=["node", "machine", "state"]
+    )
+    restarts = CounterMetricFamily(
+        "innet_node_restarts", "How often the launcher started a node again", labels=["node"]
+    )
+    for name, node in status.state.nodes.items():
+        states.add_metric([name, node.machine or "", node.state], 1.0)
+        restarts.add_metric([name], float(node.restarts))
+    yield states
+    yield restarts
+    cut = GaugeMetricFamily(
+        "innet_link_cut", "1 for a link that carries nothing", labels=["node", "peer"]
+    )
+    for ends in status.state.cut:
+        cut.add_metric(list(ends), 1.0)
+    yield cut
 
 
 def _metrics(
@@ -274,12 +320,12 @@ _CLOSE_S = 1.0
 WsgiApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 
-def exposition(read_status: Callable[[], RunStatus]) -> str:
+def exposition(read_status: ReadStatus) -> str:
     """The metrics of a run now, as Prometheus reads them."""
     return generate_latest(_registry(read_status)).decode()
 
 
-def _registry(read_status: Callable[[], RunStatus]) -> CollectorRegistry:
+def _registry(read_status: ReadStatus) -> CollectorRegistry:
     registry = CollectorRegistry()
     registry.register(RunCollector(read_status))
     return registry
@@ -363,9 +409,7 @@ class _Server(ThreadingWSGIServer):
 class MetricsEndpoint:
     """An HTTP server on a thread of its own, as a context manager."""
 
-    def __init__(
-        self, port: int, read_status: Callable[[], RunStatus], hosts: Iterable[str] = ()
-    ) -> None:
+    def __init__(self, port: int, read_status: ReadStatus, hosts: Iterable[str] = ()) -> None:
         """Serve.
 
         Args:

@@ -42,7 +42,10 @@ class RunBroker:
 
 def broker_of(record: RunRecord) -> RunBroker:
     """The broker that a run of this machine publishes to."""
+    if record.machine is not None:  # the launcher's broker, through the agent
+        return RunBroker(None, record.run_dir / BROKER_SOCKET_NAME)
     if record.broker is None:
+        record.require_up()  # it may not have one yet
         raise TelemetryError(
             f"{record.run_id} runs without telemetry (--broker none). `innet status "
             f"{record.run_id} --watch` shows it all the same."

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -12,11 +13,14 @@ from pydantic import Field
 from innet.cluster.emulation.kernel_network import LinkStatus
 from innet.cluster.emulation.runs import RunRecord
 from innet.cluster.node_reader import NodeReader
+from innet.cluster.process_states import ProcessState, held_processes, process_states
+from innet.cluster.run_state import Answers, RunState, run_state
 from innet.cluster.session_client import read_counters
 from innet.errors import ControlError, EmulationError
 from innet.node.controller_client import CONTROLLER_SOCKET_NAME, ControllerClient
 from innet.node.node_status import status_of
 from innet.security.keys import CERTIFICATES_SUFFIX, load_packets
+from innet.topology.routes import Ends, ends_of
 from innet.validation_messages import StrictModel
 
 if TYPE_CHECKING:
@@ -42,6 +46,7 @@ class RunStatus(StrictModel):
         groups: the controller's groups of ranks.
         pools: of blocks: members with the bytes that each offers, and ``parts`` as of jobs.
         kernel_links: in netns mode.
+        state: of the launcher, the nodes and the links; that of machines is in ``run``.
     """
 
     run: RunRecord
@@ -53,16 +58,19 @@ class RunStatus(StrictModel):
     groups: list[dict[str, Any]]
     pools: list[dict[str, Any]]
     kernel_links: list[LinkStatus]
+    state: RunState = RunState(launch="up")
+    processes: dict[str, ProcessState] = Field(default={}, exclude=True)
     read_at: dict[str, tuple[float, float]] = Field(default={}, exclude=True)
     """The monotonic times between which each node read its counters."""
 
 
 class Overview(StrictModel):
-    """The controller's view of jobs, groups of ranks and pools of blocks."""
+    """The controller's view of jobs, groups of ranks, pools of blocks and cut links."""
 
     jobs: list[dict[str, Any]] = Field(default_factory=list)
     groups: list[dict[str, Any]] = Field(default_factory=list)
     pools: list[dict[str, Any]] = Field(default_factory=list)
+    cut: list[Ends] = Field(default_factory=list)
 
 
 class RunReader:
@@ -82,16 +90,27 @@ class RunReader:
         record: RunRecord,
         timeout_s: float = ANSWER_TIMEOUT_S,
         phases: Sequence[Collection[str]] = (),
-        held: Callable[[], Mapping[str, int]] = dict,
     ) -> RunStatus:
         """The status of all nodes; those without an answer are ``silent``. Blocks for seconds.
 
+        It does not wait for nodes whose process a signal holds, because they cannot answer.
+
         Args:
-            phases, held: see :meth:`NodeReader.read`.
+            phases: see :meth:`NodeReader.read`.
         """
         sockets = {node: record.control_socket(node) for node in _running_nodes(record)}
-        readings = self._nodes.read(sockets, timeout_s, phases, held)
+        readings = self._nodes.read(sockets, timeout_s, phases, partial(held_processes, record))
         overview = self._overview(record)
+        kernel_links = _kernel_links(record)
+        processes = process_states(record)
+        answers = Answers(
+            nodes=readings.nodes,
+            silent=readings.silent,
+            groups=overview.groups,
+            pools=overview.pools,
+            cut=[*overview.cut, *_ports_down(kernel_links, readings.nodes)],
+            processes=processes,
+        )
         return RunStatus(
             run=record,
             stale=record.is_stale,
@@ -102,7 +121,9 @@ class RunReader:
             jobs=_with_parts(overview.jobs, readings.nodes),
             groups=overview.groups,
             pools=_with_parts(overview.pools, readings.nodes),
-            kernel_links=_kernel_links(record),
+            kernel_links=kernel_links,
+            state=run_state(record, answers),
+            processes=processes,
         )
 
     def _overview(self, record: RunRecord) -> Overview:
@@ -170,6 +191,14 @@ def _kernel_links(record: RunRecord) -> list[LinkStatus]:
         return asyncio.run(read_counters(record))
     except EmulationError:
         return []
+
+
+def _ports_down(links: Sequence[LinkStatus], nodes: Collection[str]) -> Iterator[Ends]:
+    """Links between answering nodes whose port the kernel has down."""
+    for entry in links:
+        ends = entry.link.node, entry.link.peer
+        if not entry.counters.is_up and all(end in nodes for end in ends):
+            yield ends_of(*ends)
 
 
 def job_anchor(run: RunRecord, job: str | None = None) -> Certificate:

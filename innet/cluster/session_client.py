@@ -187,6 +187,12 @@ def _session_errors(record: RunRecord) -> Iterator[None]:
             raise EmulationError(
                 f"network {record.run_id} was taken down meanwhile. Start it again with `innet up`."
             ) from error
+        if record.is_stale:
+            raise EmulationError(
+                f"the launcher of {record.run_id} (pid {record.launcher.pid}) has ended, and the "
+                f"network and its jobs with it. `innet down {record.run_id}` removes what it left; "
+                "then launch it again."
+            ) from error
         raise EmulationError(
             f"{error} It may still be starting; `innet down {record.run_id}` ends it and removes "
             "what is left."

@@ -43,6 +43,8 @@ EventKind = Literal[
     "link_lost",
     "link_restored",
     "link_silent",
+    "machine_joined",
+    "machine_lost",
     "operation_failed",
     "packets_refused",
     "peer_lost",
@@ -62,6 +64,7 @@ ALARMING_KINDS: Final[frozenset[EventKind]] = frozenset(
         "command_refused",
         "link_lost",
         "link_silent",
+        "machine_lost",
         "operation_failed",
         "packets_refused",
         "peer_lost",
@@ -100,6 +103,21 @@ class NodeStatus(_Message):
     """When this process came up."""
 
 
+class MachineStatus(_Message):
+    """A machine of a run, in ``cluster`` mode."""
+
+    name: Name
+    state: Literal["starting", "up", "lost"]
+    address: Name
+    """Where it joined from; empty: it has not joined."""
+    since_s: Amount
+    why: Text
+    """Why it is lost."""
+    nodes: Annotated[tuple[Name, ...], Field(max_length=MOST_NODES)]
+    ran: Annotated[tuple[Name, ...], Field(max_length=MOST_NODES)]
+    """The nodes that had a process there when it was lost."""
+
+
 class LauncherStatus(_Message):
     """Retained: which network the run is, and whether its launcher lives."""
 
@@ -110,6 +128,7 @@ class LauncherStatus(_Message):
     pid: Annotated[int, Field(ge=0, le=1 << 22)]
     since_s: Amount
     nodes: Annotated[tuple[Name, ...], Field(max_length=MOST_NODES)]
+    machines: Annotated[tuple[MachineStatus, ...], Field(max_length=MOST_NODES)] = ()
 
 
 class ControllerStatus(_Message):

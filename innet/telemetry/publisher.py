@@ -98,6 +98,7 @@ class Publisher:
         self._loop.set_exception_handler(self._log_loop_error)
         self._news = asyncio.Event()
         self._interval_set = asyncio.Event()
+        self._status_changed = asyncio.Event()
         self._stopping = asyncio.Event()
         self._thread = threading.Thread(
             target=self._run, name=f"telemetry-{source.name}", daemon=True
@@ -112,6 +113,11 @@ class Publisher:
         """Start to publish in the background."""
         events.listen(self._on_event)
         self._thread.start()
+
+    def publish_status(self) -> None:
+        """Publish the status again, because it has changed. Safe to call from any thread."""
+        with contextlib.suppress(RuntimeError):  # its loop has ended
+            self._loop.call_soon_threadsafe(self._status_changed.set)
 
     def stop(self) -> None:
         """Publish the status of an orderly end, if the broker is reachable. Safe to call twice."""
@@ -184,6 +190,7 @@ class Publisher:
         self._news.set()
         await _until_first_ends(
             self._publish_counters(client),
+            self._publish_changes(client),
             self._publish_events(client),
             self._execute_commands(client),
             self._stopping.wait(),
@@ -202,6 +209,13 @@ class Publisher:
                 await asyncio.wait_for(self._interval_set.wait(), self._source.interval_s)
             self._interval_set.clear()
         await self._stopping.wait()
+
+    async def _publish_changes(self, client: aiomqtt.Client) -> None:
+        while True:
+            await self._status_changed.wait()
+            self._status_changed.clear()
+            status = self._source.status("up")
+            await client.publish(self._source.topics.status, status, _QOS, retain=True)
 
     async def _publish_events(self, client: aiomqtt.Client) -> None:
         while True:

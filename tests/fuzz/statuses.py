@@ -127,7 +127,8 @@ def read_telemetry(topic: str, payload: bytes) -> None:
             node.growth_per_s(lambda of: of.tables.cache_hits)
         if node.status is not None:
             view.take_status(node.status)
+    if feed.launcher is not None:
+        view.take_launcher(feed.launcher)
     if event is not None:
-        view.take_event(event, 2.0)
         Line(event=event_line(event)).as_json()
     Line(frame=view.frame(2.0)).as_json()

@@ -44,9 +44,10 @@ def doctor(
     """Observe a running network for a moment, and say what is wrong with it and what to do.
 
     Of findings with one cause only the worst is shown, with their number ([cyan]--all[/] shows
-    each). Checks for dead, stopped and starved nodes, missing routes, slow, full and lossy links,
-    late ranks, switches without free slots, refused packets and wrong clocks.
-    Exit code: 0 healthy, 1 something was found.
+    each), and what follows from it. Checks for lost machines; lost, restarting, silent, stopped and
+    starved nodes; cut, slow, full and lossy links; missing routes, late ranks, switches without
+    free slots, refused packets and wrong clocks.
+    Exit code: 0 healthy, 1 a problem was found.
     """
     import json
 
@@ -62,21 +63,22 @@ def doctor(
         span_s = _LONG_S
         seen = observe(record, span_s)
     findings = examine(seen)
+    problems = [finding for finding in findings if finding.level == "problem"]
     if as_json:
         document = {
             "run": record.run_id,
-            "healthy": not findings,
+            "healthy": not problems,
             "findings": [finding.model_dump() for finding in findings],
             "starting": sorted(seen.starting()),
         }
         say(json.dumps(document, indent=2, ensure_ascii=False))
-    elif not findings:
+    elif not problems:
         say(f"{record.run_id} is healthy: nothing was found within {span_s:g} s")
     if not as_json:
         _print(findings, every)
         if starting := seen.starting():
-            say(f"{counted(len(starting), 'worker')} still starting: not checked yet")
-    if findings:
+            say(f"{counted(len(starting), 'node')} still starting: not checked yet")
+    if problems:
         raise typer.Exit(1)
 
 
@@ -85,7 +87,7 @@ def _print(findings: Sequence[Finding], every: bool) -> None:
 
     groups = [FindingGroup(finding) for finding in findings] if every else grouped(findings)
     for group in groups:
-        say(group.worst.problem, bold=True)
-        if more := group.more_like_it():
-            say(f"  {more}")
+        say(group.worst.problem, bold=group.worst.level == "problem")
+        for line in group.more():
+            say(f"  {line}")
         say(f"  → {group.worst.remedy}")

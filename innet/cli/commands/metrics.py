@@ -32,25 +32,44 @@ def metrics(
     ] = None,
     once: Annotated[bool, typer.Option("--once", help="Print the metrics once")] = False,
 ) -> None:
-    """Serve the metrics of all nodes of a running network to Prometheus, until it ends.
+    """Serve the metrics of all nodes of a network to Prometheus, until Ctrl-C.
 
-    Each scrape reads the nodes over their control sockets; no broker is needed.
+    Each scrape reads the nodes over their control sockets; no broker is needed. When the network
+    ends, [cyan]innet_run_up[/] is 0; one that is launched again under its name is read again.
     """
     from innet.cluster.emulation.runs import find_run
     from innet.cluster.metrics import MetricsEndpoint, exposition
-    from innet.cluster.run_status import read_run_status
+    from innet.cluster.run_status import RunStatus, read_run_status
     from innet.errors import EmulationError
 
     record = find_run(run_id)
-    run_id = record.run_id
-    if once:
-        say(exposition(lambda: read_run_status(record)), nl=False)
-        return
-    with MetricsEndpoint(port, lambda: read_run_status(find_run(run_id)), host or ()) as endpoint:
-        say(f"metrics of {run_id}: {endpoint.url}", err=True)
+    name = record.run_id
+
+    def read() -> RunStatus | None:
         try:
-            while not find_run(run_id).is_stale:
-                time.sleep(_POLL_S)
-        except EmulationError:
-            pass  # the run has ended, and its record is gone
-    say(f"{run_id} has ended", err=True)
+            return read_run_status(find_run(name))
+        except EmulationError:  # it has ended, and its record is gone
+            return None
+
+    if once:
+        say(exposition(read), nl=False)
+        return
+    with MetricsEndpoint(port, read, host or ()) as endpoint:
+        say(f"metrics of {name}: {endpoint.url}", err=True)
+        was_up = True
+        while True:
+            time.sleep(_POLL_S)
+            if (is_up := _is_up(name)) != was_up:
+                was_up = is_up
+                waits = f"{name} has ended; waiting until it is launched again, or for Ctrl-C"
+                say(f"{name} is up again" if is_up else waits, err=True)
+
+
+def _is_up(name: str) -> bool:
+    from innet.cluster.emulation.runs import find_run
+    from innet.errors import EmulationError
+
+    try:
+        return not find_run(name).is_stale
+    except EmulationError:
+        return False

@@ -45,7 +45,7 @@ def watch(
         ),
     ] = None,
     events: Annotated[
-        bool, typer.Option("--events", help="Print events line by line, as without a terminal")
+        bool, typer.Option("--events", help="Print states and events line by line, as in a pipe")
     ] = False,
     *,
     page: options.WebOptions,
@@ -81,7 +81,7 @@ def watch(
         run_id, source = record.run_id, broker_of(record)
     feed = RunFeed(run_id)
     as_lines = events or not console.is_terminal
-    viewer: Viewer = EventLines(console) if as_lines else LiveScreen(console, feed)
+    viewer: Viewer = EventLines(console, feed) if as_lines else LiveScreen(console, feed)
     with viewer:
         asyncio.run(_watch(source, run_id, feed, viewer, is_local=broker is None))
     console.print(f"{run_id} has ended")
@@ -96,7 +96,20 @@ async def _watch(
         viewer.tell(f"the broker does not answer: {why}")
         return not (is_local and _has_ended(run_id))
 
-    await follow(broker, run_id, feed, viewer.on_event, on_lost)
+    states = asyncio.ensure_future(_show_states(viewer))
+    try:
+        await follow(broker, run_id, feed, viewer.on_event, on_lost)
+    finally:
+        states.cancel()
+
+
+_STATES_S = 0.5
+
+
+async def _show_states(viewer: Viewer) -> None:
+    while True:
+        await asyncio.sleep(_STATES_S)
+        viewer.on_states()
 
 
 def _has_ended(run_id: str) -> bool:

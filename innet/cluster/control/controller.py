@@ -134,6 +134,7 @@ class Controller:
                 "jobs": self._jobs.describe(),
                 "groups": groups.describe(),
                 "pools": pools.describe(),
+                "cut": placements.live.cut,
             },
             "routes": network.routes,
             "load": mover.describe,

@@ -7,6 +7,7 @@ import hashlib
 import logging
 import os
 import signal
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from innet.cluster.emulation.processes import (
     ProcessSpec,
     SupervisedProcess,
 )
+from innet.cluster.emulation.recorded_parts import RecordedEnd, RecordedMachine
 from innet.cluster.emulation.run_directory import RunDirectory
 from innet.cluster.emulation.runs import (
     LASTING_NAMES,
@@ -131,6 +133,8 @@ class Network:
         # The run's own name is in its record: that of a machine's part is another one.
         group = self._run_id if part is None else part.record.run_id
         self._processes = ProcessGroup(group, output or ConsoleOutput(), self._register)
+        self._processes.on_exit(self._record_exit)
+        self._machine_callbacks: list[Callable[[], object]] = []
         self._hurry_callbacks: list[Callable[[], object]] = []
         self._directory: RunDirectory | None = None
         self._lost: asyncio.Future[str] | None = None
@@ -275,6 +279,52 @@ class Network:
         record.kept_up = True
         self._save(record)
 
+    def record_ready(self) -> None:
+        """Record that all machines have joined and all switches answer."""
+        record = self._entered_record()
+        record.ready_s = time.time()
+        self._save(record)
+
+    def record_end(
+        self, process: SupervisedProcess, *, returns: bool = False, restarts: int = 0
+    ) -> None:
+        """Record the unexpected end of a process; see :class:`RecordedEnd`."""
+        end = RecordedEnd(
+            why=process.describe_end(), at_s=time.time(), returns=returns, restarts=restarts
+        )
+        record = self._entered_record()
+        record.ends = {**record.ends, process.label: end}
+        self._save(record)
+
+    def record_return(self, label: str) -> None:
+        """Record that the successor of a process that ended answers."""
+        record = self._entered_record()
+        if (end := record.ends.get(label)) is not None:
+            back = end.model_copy(update={"back_s": time.time()})
+            record.ends = {**record.ends, label: back}
+            self._save(record)
+
+    def _record_exit(self, process: SupervisedProcess) -> None:
+        if process.returncode and not self._processes.terminating:
+            self.record_end(process)
+
+    def record_machine(self, name: str, machine: RecordedMachine) -> None:
+        """Record the state of a machine of the run."""
+        record = self._entered_record()
+        record.machines = {**record.machines, name: machine}
+        self._save(record)
+        for callback in self._machine_callbacks:
+            callback()
+
+    @property
+    def machines(self) -> Mapping[str, RecordedMachine]:
+        """The machines of the run as they are recorded; none outside of ``cluster`` mode."""
+        return self._entered_record().machines
+
+    def on_machines_changed(self, callback: Callable[[], object]) -> None:
+        """Call ``callback`` whenever the state of a machine is recorded."""
+        self._machine_callbacks.append(callback)
+
     def record_broker(self, url: str, port_url: str | None = None) -> None:
         """Record the run's MQTT broker and its port's URL, both without a password."""
         record = self._entered_record()
@@ -335,6 +385,7 @@ class Network:
 
     def _write_files(self, hops: NextHops, fabric: Fabric) -> None:
         record = self._entered_record()
+        record.switches, record.hosts = self._topology.switches, self._topology.hosts
         record.save()
         self._bulk_segment_bytes = bulk_segment_bytes(self._topology, self._mode)
         for node in self._topology.nodes:
@@ -498,6 +549,8 @@ class Network:
     def record_process(self, process: RecordedProcess) -> None:
         """Enter a process into the run's record, in place of an earlier one of its label."""
         record = self._entered_record()
+        if process.label not in self._topology.switches:  # the end was that of another job
+            record.ends = {k: end for k, end in record.ends.items() if k != process.label}
         # The next job or a restart uses the label again.
         record.processes = (
             *(known for known in record.processes if known.label != process.label),

@@ -20,12 +20,14 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from innet.cluster.emulation.recorded_parts import RecordedEnd, RecordedMachine
 from innet.cluster.emulation.registry import registry_identity, runs_directory
 from innet.errors import EmulationError
 from innet.machine import read_kernel_file
 from innet.node.node_config import REGISTRY_VARIABLE, RUN_ID_VARIABLE, Mode
+from innet.quantities import counted
 from innet.settings import SETTINGS_NAME, Settings
 from innet.validation_messages import StrictModel
 
@@ -123,6 +125,7 @@ class RecordedProcess(StrictModel):
     Attributes:
         attached: it attached itself to the node, and is another launcher's to end.
         machine: that it runs on and whose agent ends it; ``None``: the launcher's.
+        recorded_s: Unix time at which it had started.
     """
 
     label: str
@@ -130,6 +133,7 @@ class RecordedProcess(StrictModel):
     identity: ProcessIdentity
     attached: bool = False
     machine: str | None = None
+    recorded_s: float = Field(default_factory=time.time)
 
     def is_alive(self) -> bool:
         """Whether it runs; one of another machine is recorded no longer than that."""
@@ -165,6 +169,8 @@ class RunRecord(BaseModel):
     """Name of the topology."""
     part_of: str | None = None
     """Run id of the network that this is a machine's part of, at its launcher."""
+    machine: str | None = None
+    """The machine that this is the part of; ``None``: this is the launcher's record."""
     launcher: ProcessIdentity
     """The process that controls the run; the run ends with it."""
     host: str
@@ -180,6 +186,16 @@ class RunRecord(BaseModel):
     """URL where the launcher serves metrics for Prometheus; ``None``: it does not."""
     token_file: Path | None = None
     """With which machines join; it stays valid when the launcher is started again."""
+    ready_s: float | None = None
+    """Unix time at which all machines had joined and all switches answered."""
+    switches: tuple[str, ...] = ()
+    """The nodes that run as long as the network: switches, and hosts with several workers."""
+    hosts: tuple[str, ...] = ()
+    """The nodes that run while a job has them."""
+    machines: dict[str, RecordedMachine] = {}
+    """In ``cluster`` mode, the launcher's machine first."""
+    ends: dict[str, RecordedEnd] = {}
+    """By label, the last unexpected end of a process."""
     kept_up: bool = False
     """Whether the run stays until it is taken down, and does not belong to one job."""
     processes: tuple[RecordedProcess, ...] = ()
@@ -202,13 +218,20 @@ class RunRecord(BaseModel):
         """Check that the files of the run are there.
 
         Raises:
-            EmulationError: the run is starting, for example waits for its machines, or is ending.
+            EmulationError: the run is starting, waits for its machines, or is ending.
         """
-        if not self.settings_path.exists():
+        if self.ready_s is not None if self.machine is not None else self.settings_path.exists():
+            return
+        if missing := [name for name, m in self.machines.items() if m.state != "up"]:
             raise EmulationError(
-                f"{self.run_id} is not up: it is starting, waits for its machines, or is ending. "
-                "Try again when `innet up` says that it is up."
+                f"{self.run_id} is not up: it waits for {', '.join(missing)} of its "
+                f"{counted(len(self.machines), 'machine')}. `innet status {self.run_id}` shows "
+                "them; look at what their agents print."
             )
+        raise EmulationError(
+            f"{self.run_id} is not up: it is starting or ending. Try again when `innet up` says "
+            "that it is up."
+        )
 
     def settings(self) -> Settings:
         """The settings of the run.

@@ -8,7 +8,9 @@ a node need not know the node's machine.
 from __future__ import annotations
 
 import asyncio
+import os
 import re
+import time
 from collections.abc import Awaitable, Collection, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
@@ -19,6 +21,7 @@ from innet.cluster.emulation.local_fabric import Fabric
 from innet.cluster.emulation.machine_fabric import MachineFabric
 from innet.cluster.emulation.network import Network
 from innet.cluster.emulation.processes import ProcessSpec, SupervisedProcess
+from innet.cluster.emulation.recorded_parts import MachineState, RecordedMachine
 from innet.cluster.emulation.runs import (
     control_socket_name,
     list_runs,
@@ -38,6 +41,7 @@ from innet.node.controller_client import CONTROLLER_SOCKET_NAME
 from innet.node.routing import NextHops
 from innet.printable import printable
 from innet.settings import Settings
+from innet.telemetry import events
 from innet.telemetry.broker_socket import BROKER_SOCKET_NAME
 from innet.telemetry.logs.output import LAUNCHER_LABEL, OutputSink
 from innet.topology import Topology
@@ -45,6 +49,8 @@ from innet.topology.model import LAUNCHER_MACHINE
 from innet.topology.names import NAME_EXPECTED, NAME_PATTERN, natural_key
 
 _TOKEN_NAME = "join.token"  # noqa: S105  # the name of a file
+_KUBERNETES_VARIABLE = "KUBERNETES_SERVICE_HOST"
+"""Kubernetes sets it in every container."""
 
 
 class MachineStarter(Protocol):
@@ -199,17 +205,23 @@ class ClusterNetwork(Network):
             return None
         machine = self._machines[name]
         if machine.lost_because:
-            starter = self._options.starter
-            remedy = (
-                f"Let the machine join again (innet node join ... --name {name})"
-                if starter is None
-                else starter.remedy(name)
-            )
             raise EmulationError(
-                f"{node} cannot run: {machine.lost_because}. {remedy}, or choose other hosts "
-                "(--hosts)"
+                f"{node} cannot run: {machine.lost_because}. {self._remedy(name)}, or choose other "
+                "hosts (--hosts)"
             )
         return machine
+
+    def _remedy(self, machine: str) -> str:
+        """How a machine that has not joined, or is lost, comes back."""
+        starter = self._options.starter
+        if starter is not None:
+            return starter.remedy(machine)
+        if _KUBERNETES_VARIABLE in os.environ:
+            return (
+                f"Look at the pod of the agent of {machine} (kubectl get pods, kubectl logs); it "
+                "joins again when Kubernetes has started it"
+            )
+        return f"Let the machine join again (innet node join ... --name {machine})"
 
     def _nodes_here(self) -> Collection[str]:
         return self.topology.nodes_placed_on(LAUNCHER_MACHINE)
@@ -223,6 +235,16 @@ class ClusterNetwork(Network):
                 "other ones than the launcher's, or leave --listen out"
             )
         self.processes.on_exit(self._forget)
+        now_s = time.time()
+        nodes_on = self.topology.nodes_placed_on
+        for name in (LAUNCHER_MACHINE, *self.other_machines):
+            is_here = name == LAUNCHER_MACHINE
+            state: MachineState = "up" if is_here else "starting"
+            address = self._options.listen if is_here else ""
+            self.record_machine(
+                name,
+                RecordedMachine(nodes=nodes_on(name), state=state, since_s=now_s, address=address),
+            )
         await self._listen()
         fabric = await self._set_up_links()
         self._topology = self._links.topology
@@ -339,6 +361,10 @@ class ClusterNetwork(Network):
             why = await failed
             if not self.processes.terminating:
                 self._say(f"not every lost machine can come back: {why}")
+                for name, machine in self.machines.items():
+                    if machine.state == "lost":
+                        update = {"remedy": self._remedy(name)}
+                        self.record_machine(name, machine.model_copy(update=update))
             failed = starter.failed()
 
     @property
@@ -384,12 +410,31 @@ class ClusterNetwork(Network):
             await joined.serve(self._sockets_of(machine.name))
             self._served.add(machine.name)
             if self._links.fabric is None:
+                self._record_joined(machine)
                 self._say_progress()
             else:
                 async with self._rejoining:
                     await self._rejoin(machine)
         except InnetError as error:
-            self._say(f"machine {machine.name} cannot be used: {error}")
+            why = f"machine {machine.name} cannot be used: {error}"
+            self._say(why)
+            if not machine.lost_because:
+                self._record_lost(machine.name, why.rstrip("."))
+
+    def _record_joined(self, machine: RemoteMachine) -> None:
+        self._record_state(machine.name, state="up", address=machine.address, why="", remedy="")
+        events.report("machine_joined", f"machine {machine.name} has joined", machine=machine.name)
+
+    def _record_lost(self, name: str, why: str) -> None:
+        """Record why a machine does not take part, and what ran there."""
+        running = (p for p in self.processes.processes if p.returncode is None)
+        ran = tuple(p.spec.node for p in running if p.machine == name and p.spec.node is not None)
+        self._record_state(name, state="lost", why=why, remedy=self._remedy(name), ran=ran)
+        events.report("machine_lost", why, machine=name)
+
+    def _record_state(self, name: str, **changes: Any) -> None:
+        update = {"since_s": time.time(), **changes}
+        self.record_machine(name, self.machines[name].model_copy(update=update))
 
     def _sockets_of(self, name: str) -> list[str]:
         nodes = self.topology.nodes_placed_on(name)
@@ -397,15 +442,18 @@ class ClusterNetwork(Network):
         return [agent_socket_name(name), *sockets]
 
     def _on_lost(self, joined: JoinedMachine, reason: str) -> None:
+        if self.processes.terminating:  # the launcher itself ends
+            return
         why = printable(reason)  # an agent may have given it
         self._machines[joined.name].lose(why)
         self._is_reachable[joined.name].clear()
         self._served.discard(joined.name)
         self._all_joined.clear()
+        self._record_lost(joined.name, why)
         if self._links.fabric is None:
             self._say(why)
             self._say_progress()
-        elif not self.processes.terminating:
+        else:
             self._say(f"{why}; what ran there counts as ended")
 
     def _on_refused(self, address: str, reason: str) -> None:
@@ -429,6 +477,7 @@ class ClusterNetwork(Network):
                 self._configs[node] = self._configs[node].model_copy(update=found)
         if not machine.lost_because:
             self._is_reachable[name].set()
+            self._record_joined(machine)
         self._say(f"machine {name} is back; the next job can use its nodes")
 
     def _forget(self, process: SupervisedProcess) -> None:

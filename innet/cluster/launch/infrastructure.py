@@ -35,7 +35,7 @@ from innet.telemetry import events
 from innet.telemetry.broker_socket import BROKER_SOCKET_NAME, client_through
 from innet.telemetry.broker_url import NONE, BrokerUrl
 from innet.telemetry.embedded_broker import BrokerThread
-from innet.telemetry.messages import LauncherStatus, State
+from innet.telemetry.messages import LauncherStatus, MachineStatus, State
 from innet.telemetry.mqtt_broker import BrokerLimits
 from innet.telemetry.mqtt_session import Listener
 from innet.telemetry.publisher import Publisher
@@ -135,6 +135,7 @@ class ControllerProcess:
     async def _recover(self, process: SupervisedProcess) -> None:
         number, most = self.remote.generation + 1, self._settings.controller_restarts
         returns = number <= most
+        self._network.record_end(process, returns=returns, restarts=min(number, most))
         remedy = f"starting it again ({number} of {most})" if returns else "it is not restarted"
         self._say(f"the {process.describe()}; {remedy}. Running jobs continue.")
         if not returns:
@@ -239,6 +240,7 @@ class SwitchProcesses:
         number, most = self._restarts[switch] + has_machine, self._settings.switch_restarts
         returns = number <= most
         self._restarts[switch] = number
+        self._network.record_end(process, returns=returns, restarts=number if returns else most)
         remedy = f"starting it again ({number} of {most})" if returns else "it is not restarted"
         if not has_machine:
             remedy = "it is started again when its machine is back"
@@ -258,6 +260,7 @@ class SwitchProcesses:
             self._say(str(error))  # its own end, if it has ended, begins another recovery
             return
         await asyncio.to_thread(self._controller.restore_switch, switch)
+        self._network.record_return(switch)
         self._say(f"{self._role(switch)} {switch} is back after {time.monotonic() - died_s:.1f} s")
 
 
@@ -286,6 +289,10 @@ class LauncherSource(ServiceSource):
             pid=os.getpid(),
             since_s=self.since_s,
             nodes=tuple(topology.nodes),
+            machines=tuple(
+                MachineStatus(name=name, **machine.model_dump(exclude={"remedy"}))
+                for name, machine in self._network.machines.items()
+            ),
         ).payload()
 
 
@@ -325,6 +332,7 @@ class LauncherTelemetry:
         source = LauncherSource(network)
         self._publisher = Publisher(source, broker_socket, self._url, on_disconnected=self._tell)
         self._publisher.start()
+        network.on_machines_changed(self._publisher.publish_status)
         network.processes.on_exit(self._on_exit)
         return self
 

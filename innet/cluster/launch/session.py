@@ -186,6 +186,7 @@ class Session:
                 )
             )
             await asyncio.to_thread(self._controller.watch_nodes)
+            self.network.record_ready()
             self._attached = AttachedJobs(
                 self.network,
                 self._controller,

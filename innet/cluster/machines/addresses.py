@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import re
 import socket
@@ -99,6 +100,33 @@ def reachable_addresses(bound: Address) -> tuple[str, ...]:
         if address.family in families and _reaches_far(address.address)
     ]
     return tuple(dict.fromkeys(str(address) for address in found))
+
+
+async def obstacle_to(there: Address, name: str) -> str:
+    """Why no TCP connection to an address was made, with the next step; found by another attempt.
+
+    Args:
+        there: with an IP address.
+        name: the address as the user gave it.
+    """
+    where = f"`ip route get {there.host}` and `tracepath {there.host}` show the way"
+    try:
+        async with asyncio.timeout(_ATTEMPT_S):
+            _, writer = await asyncio.open_connection(there.host, there.port)
+            writer.close()
+    except ConnectionRefusedError:
+        return f"nobody listens on {name}. Is the network up there, and is that its port?"
+    except TimeoutError:
+        return (
+            f"{name} does not answer: packets on the way there or back are lost. Is that machine "
+            f"up, and does each firewall let the port through? {where}"
+        )
+    except OSError as error:
+        return f"no route leads to {name}: {error.strerror}. {where}"
+    return f"nobody listened on {name} a moment ago. Is the network starting there?"
+
+
+_ATTEMPT_S: Final = 3.0
 
 
 def _reaches_far(host: str) -> bool:

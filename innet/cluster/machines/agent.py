@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,7 @@ from innet.cluster.machines.admission import ENDED
 from innet.cluster.machines.commands import agent_socket_name
 from innet.cluster.machines.connection import LauncherConnection
 from innet.cluster.machines.machine_commands import MachineCommands
+from innet.cluster.machines.messages import STARTER_VARIABLE
 from innet.cluster.requests import RequestServer
 from innet.errors import EmulationError
 from innet.security.core_dumps import keep_keys_out_of_core_dumps
@@ -76,6 +78,7 @@ async def run_agent(options: AgentOptions, say: Callable[[str], None]) -> None:
 
 async def _serve(options: AgentOptions, say: Callable[[str], None]) -> bool:
     """Serve one session; whether the network has ended with it."""
+    parent = os.getppid()
     connection = LauncherConnection(
         options.token_file,
         options.address,
@@ -87,10 +90,14 @@ async def _serve(options: AgentOptions, say: Callable[[str], None]) -> bool:
         say(f"joined network {launcher.network} as machine {launcher.machine}")
         record = _entered(launcher.network, launcher.machine)
         record.kept_up = True
+        record.machine = launcher.machine
         record.save()
         try:
             reason = await _serve_in(record, launcher, say)
         finally:
+            starter = os.environ.get(STARTER_VARIABLE)
+            if starter is not None and os.getppid() != parent:
+                launcher.leaves_because = f"{starter} on its machine has ended or was killed"
             await asyncio.to_thread(remove_run, record)
     say(f"left network {launcher.network}: {reason}")
     return reason == ENDED

@@ -16,7 +16,7 @@ import zmq.asyncio
 from zmq.utils.monitor import recv_monitor_message
 
 from innet.backoff import Backoff
-from innet.cluster.machines.addresses import Address
+from innet.cluster.machines.addresses import Address, obstacle_to
 from innet.cluster.machines.agent_key import AgentKey
 from innet.cluster.machines.messages import (
     Bye,
@@ -63,6 +63,10 @@ class _Interrupted(Exception):
         super().__init__(message)
 
 
+class _NotConnected(Exception):
+    """No connection was made."""
+
+
 class LauncherConnection:
     """The session of this machine with the launcher, as an async context manager.
 
@@ -78,7 +82,12 @@ class LauncherConnection:
             launcher.offer(run_dir, [f"{launcher.machine}.agent"])
             await launcher.serve(run_dir)
             reason = await launcher.ended()
+
+    Attributes:
+        leaves_because: what the launcher receives when this machine leaves by itself.
     """
+
+    leaves_because: str = "it was taken down"
 
     def __init__(
         self,
@@ -209,7 +218,7 @@ class LauncherConnection:
         assert self._key is not None
         if self._socket is not None and self.is_connected:
             self._socket.linger = _LINGER_MS
-            self._transmit(bye_message("it was taken down"))
+            self._transmit(bye_message(self.leaves_because))
         self._end("the agent has left")
         self._runner.cancel()
         try:
@@ -288,6 +297,10 @@ class LauncherConnection:
             await asyncio.wait([watcher, exchange], return_when=asyncio.FIRST_COMPLETED)
             # A message that came before the end of the connection counts.
             return exchange.result() if exchange.done() else watcher.result()
+        except _NotConnected:
+            if self._acceptance is not None:
+                raise _Interrupted(f"no connection to {self._address}") from None
+            raise _Interrupted(await obstacle_to(address, str(self._address))) from None
         except zmq.ZMQError as error:
             raise _Interrupted(
                 f"cannot connect to {self._address}: {error.strerror}. Is the address right?"
@@ -345,10 +358,7 @@ class LauncherConnection:
                     "--listen` has written now, or let a firewall admit the machines alone"
                 )
             else:
-                raise _Interrupted(
-                    f"nobody listens on {self._address}. Is the network up there, and does the "
-                    "firewall let the port through?"
-                )
+                raise _NotConnected
 
     async def _exchange(self, connection: zmq.asyncio.Socket, backoff: Backoff) -> str:
         """Join and carry messages; why the session is over."""

@@ -137,6 +137,7 @@ class MachineCommands:
         )
         await network.__aenter__()
         self._network = network
+        network.record_ready()
         self._saying = asyncio.ensure_future(self._say_when_lost(network))
         self._say(f"links are up: {', '.join(fabric.nodes)}")
 

@@ -31,6 +31,8 @@ MAX_MESSAGE_BYTES: Final = 1 << 18
 MAX_DATA_BYTES: Final = 1 << 15
 MAX_SOCKET_NAME_BYTES: Final = 80
 MAX_REASON_BYTES: Final = 500
+STARTER_VARIABLE: Final = "INNET_AGENT_STARTER"
+"""Environment variable of an agent: the engine that started it, for people."""
 
 
 class MalformedMessage(ValueError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import signal
 import sys
@@ -32,11 +33,13 @@ from innet.cluster.machines.commands import (
     parameters,
 )
 from innet.cluster.requests import RequestClient, checked
-from innet.errors import EmulationError, InnetError
+from innet.errors import EmulationError, InnetError, NoAnswer
 from innet.printable import printable
 from innet.telemetry.logs.output import OutputSink
 
 _ANSWER_TIMEOUT_S = 20.0
+_LOSS_S = 1.0
+"""At most, between the end of a machine's processes and that of its session."""
 _UNKNOWN = ProcessIdentity(pid=0, start_ticks=0)
 _MAX_BYTES = 1 << 20
 """Of a document of an agent; a line of a program's output has at most a sixteenth of it."""
@@ -125,6 +128,7 @@ class RemoteMachine:
         # It stays connected: a connection outlives the socket's file, which somebody may remove.
         self._requests = self._client()
         self._turn = asyncio.Lock()
+        self._is_lost = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -179,6 +183,7 @@ class RemoteMachine:
     def lose(self, why: str) -> None:
         """The machine does not answer: its processes end, as its streams are closed."""
         self.lost_because = why
+        self._is_lost.set()
 
     async def close(self) -> None:
         """Wait for the requests in progress."""
@@ -230,10 +235,17 @@ class RemoteMachine:
         except InnetError as error:
             if process.identity is not _UNKNOWN:
                 returncode = -signal.SIGKILL
+            if isinstance(error, NoAnswer):
+                await self._until_lost()
             process.set_why(self._why_ended(str(error)))
         finally:
             client.close()
             self._processes.set_ended(process, returncode)
+
+    async def _until_lost(self) -> None:
+        """Wait a moment for why the machine is lost: its processes end before its session does."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._is_lost.wait(), _LOSS_S)
 
     def _why_ended(self, error: str) -> str:
         if self.lost_because:

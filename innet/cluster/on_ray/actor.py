@@ -15,7 +15,7 @@ from typing import Final
 
 from innet.cluster.emulation.syscalls import set_parent_death_signal
 from innet.cluster.machines.agent_key import key_path
-from innet.cluster.machines.messages import own_version
+from innet.cluster.machines.messages import STARTER_VARIABLE, own_version
 from innet.errors import EXIT_REFUSED
 from innet.private_files import write_private
 
@@ -125,7 +125,7 @@ class MachineActor:
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
-            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            env={**os.environ, "PYTHONUNBUFFERED": "1", STARTER_VARIABLE: "Ray"},
             limit=_MAX_LINE_BYTES,
             start_new_session=True,
             preexec_fn=_end_with_parent,

@@ -7,6 +7,7 @@ import contextlib
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
+from innet.cluster.run_state import NodeState
 from innet.lab.simulation.event_schedule import EventSchedule
 from innet.lab.simulation.simulation import Simulation
 from innet.observe.web.document import (
@@ -15,7 +16,6 @@ from innet.observe.web.document import (
     Line,
     LinkFigures,
     NodeFigures,
-    NodeState,
     Recording,
     Wait,
     picture_of,
@@ -129,7 +129,7 @@ class SimulationRecorder:
         )
 
     def _states(self) -> dict[str, NodeState]:
-        gone: dict[str, NodeState] = {node: "gone" for (node,) in self._schedule.active("crash")}
+        gone: dict[str, NodeState] = {node: "lost" for (node,) in self._schedule.active("crash")}
         return gone | {node: "stopped" for (node,) in self._schedule.active("pause")}
 
     def _cut(self) -> tuple[int, ...]:

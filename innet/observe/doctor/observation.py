@@ -2,39 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
-import os
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, Self
 
 from innet.cluster.emulation.kernel_network import KernelCounters
 from innet.cluster.emulation.runs import RunRecord
+from innet.cluster.run_state import NodeCondition
 from innet.cluster.run_status import ANSWER_TIMEOUT_S, RunReader, RunStatus
-from innet.machine import read_kernel_file
 from innet.topology import Link, Topology, load_topology
-
-STARTING_S = 60.0
-"""A worker that has not joined all its groups after this time counts as hanging."""
-
-
-@dataclass(frozen=True)
-class ProcessState:
-    """The kernel's accounting of a node's process.
-
-    Attributes:
-        stopped: by a signal or a debugger.
-        ran_s: processor time that its threads have had.
-        waited_s: time that its threads were ready and had no processor.
-    """
-
-    stopped: bool = False
-    ran_s: float = 0.0
-    waited_s: float = 0.0
+from innet.topology.routes import ends_of
 
 
 @dataclass(frozen=True)
@@ -42,14 +23,12 @@ class Look:
     """A run at one moment.
 
     Attributes:
-        status: the answers of all running nodes.
-        processes: by node, of live processes.
+        status: the answers of all running nodes, and the states of all.
         asked_at_s: Unix time before the requests.
         answered_at_s: Unix time after all answers.
     """
 
     status: RunStatus
-    processes: Mapping[str, ProcessState] = field(default_factory=dict)
     asked_at_s: float = 0.0
     answered_at_s: float = 0.0
 
@@ -176,7 +155,7 @@ class Observation:
     third: Look | None = None
 
     def nodes(self) -> tuple[NodePair, ...]:
-        """The nodes whose process answered both times, without workers that are starting."""
+        """The nodes whose process answered both times, without those that are starting."""
         return self._nodes
 
     @cached_property
@@ -186,23 +165,20 @@ class Observation:
         return tuple(pair for pair in pairs if pair.name not in starting)
 
     def starting(self) -> frozenset[str]:
-        """Workers that run, and are in no pool and in no group that is complete.
+        """Nodes that run, and do not answer yet or wait for each other, which is no problem.
 
-        They load libraries or wait for each other, which is no problem. Workers that take longer
-        than :data:`STARTING_S` are checked as all others.
+        Those that take longer than :data:`STARTING_S` are checked as all others.
         """
-        status = self.after.status
-        open_groups = [g for g in status.groups if len(g["joined"]) < len(g["ranks"])]
-        waiting = {node for group in open_groups for node in group["ranks"]}
-        placed = {node for group in status.groups for node in group["ranks"]}
-        placed.update(node for pool in status.pools for node in pool["members"])
-        return frozenset(
-            name
-            for name, answer in status.nodes.items()
-            if answer["kind"] == "host"
-            and answer["uptime_s"] < STARTING_S
-            and (name in waiting or name not in placed)
-        )
+        return frozenset(self.after.status.state.in_state("starting"))
+
+    def lasting(self) -> dict[str, NodeCondition]:
+        """The nodes whose state was the same at both looks, and is neither ``up`` nor ``off``."""
+        before, after = self.before.status.state.nodes, self.after.status.state.nodes
+        return {
+            name: node
+            for name, node in after.items()
+            if node.state not in ("up", "off") and before.get(name, node).state == node.state
+        }
 
     def links(self) -> tuple[LinkPair, ...]:
         """Each direction of each link whose sender answered both times; none of a cut link."""
@@ -222,27 +198,8 @@ class Observation:
                     yield self._link(link, nodes[near.node], near.node, far.node, nodes)
 
     def is_cut(self, link: Link) -> bool:
-        """Whether both ends of a link report it silent, or the kernel has one of its ports down."""
-        return link.nodes in self._cut
-
-    @cached_property
-    def _cut(self) -> frozenset[tuple[str, str]]:
-        silent = {
-            (node, face["peer"])
-            for node, answer in self.after.status.nodes.items()
-            for face in answer["links"]
-            if face["silent"]
-        }
-        return frozenset(
-            (near, far)
-            for near, far in (link.nodes for link in self.topology.links)
-            if self._is_down(near, far) or {(near, far), (far, near)} <= silent
-        )
-
-    def _is_down(self, near: str, far: str) -> bool:
-        answers = self.after.status.nodes
-        ports = (self.after.kernel.get(ends) for ends in ((near, far), (far, near)))
-        return {near, far} <= answers.keys() and any(p is not None and not p.is_up for p in ports)
+        """Whether both ends, the kernel or the controller report that a link carries nothing."""
+        return ends_of(*link.nodes) in self.after.status.state.cut
 
     def _link(
         self, link: Link, node: NodePair, near: str, far: str, nodes: Mapping[str, NodePair]
@@ -375,20 +332,13 @@ class RunObserver:
         self._neighbours = _neighbours(topology)
 
     def look(self, record: RunRecord, timeout_s: float = ANSWER_TIMEOUT_S) -> Look:
-        """Look once; blocks until the nodes have answered, or for ``timeout_s``.
-
-        It does not wait for nodes whose process a signal holds, because they cannot answer.
-        """
-
-        def held() -> dict[str, int]:
-            return {node: pid for node, pid, state in _live_processes(record) if state in _STOPPED}
-
+        """Look once; blocks until the nodes have answered, or for ``timeout_s``."""
         asked_at_s = time.time()
-        status = self._reader.read(record, timeout_s, self._phases, held)
+        status = self._reader.read(record, timeout_s, self._phases)
         answered_at_s = time.time()
         self._drop_without_links(status)
         self._phases.reverse()
-        return Look(status, _process_states(record), asked_at_s, answered_at_s)
+        return Look(status, asked_at_s, answered_at_s)
 
     def _drop_without_links(self, status: RunStatus) -> None:
         """Take a node that reports no link to a neighbour for malformed: checks look for it."""
@@ -433,45 +383,3 @@ def _neighbours(topology: Topology) -> dict[str, set[str]]:
         neighbours[near].add(far)
         neighbours[far].add(near)
     return neighbours
-
-
-_STOPPED = ("T", "t")
-"""States in the kernel's account of a process that a signal or a debugger holds."""
-
-
-def stopped_by_signal(record: RunRecord) -> dict[str, bool]:
-    """Whether a signal or a debugger holds the live process of each node."""
-    return {node: state in _STOPPED for node, _, state in _live_processes(record)}
-
-
-def _live_processes(record: RunRecord) -> Iterator[tuple[str, int, str]]:
-    """The node, the pid and the state of each process that runs."""
-    for process in record.processes:
-        if process.node is None or process.machine is not None:
-            continue
-        if (state := process.identity.state()) is not None:
-            yield process.node, process.identity.pid, state
-
-
-def _process_states(record: RunRecord) -> dict[str, ProcessState]:
-    # Of those on other machines it is known that they run.
-    found = {
-        process.node: ProcessState(False, 0.0, 0.0)
-        for process in record.processes
-        if process.node is not None and process.machine is not None
-    }
-    for node, pid, state in _live_processes(record):
-        with contextlib.suppress(OSError):  # it has ended meanwhile
-            found[node] = ProcessState(state in _STOPPED, *_run_times(pid))
-    return found
-
-
-def _run_times(pid: int) -> tuple[float, float]:
-    """Seconds that the threads of a process have run, and have waited for a processor."""
-    ran_ns = waited_ns = 0
-    for thread in os.listdir(f"/proc/{pid}/task"):
-        with contextlib.suppress(OSError):  # it has ended, or the kernel keeps no such account
-            ran, waited, _ = read_kernel_file(f"/proc/{pid}/task/{thread}/schedstat").split()
-            ran_ns += int(ran)
-            waited_ns += int(waited)
-    return ran_ns / 1e9, waited_ns / 1e9

@@ -13,8 +13,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, BinaryIO, Final, Literal, overload
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 
+from innet.cluster.emulation.recorded_parts import MachineState
+from innet.cluster.run_state import NodeState
 from innet.errors import TelemetryError
 from innet.observe.web.layout import positions, tier_numbers
 from innet.output_files import open_output
@@ -37,9 +46,13 @@ _MOST_OBJECTS: Final = MOST_NODES + MOST_LINKS + 1
 _MOST_VALUES: Final = 16 * MOST_LINKS
 _MOST_JOBS: Final = 4096
 
-NodeState = Literal["up", "off", "silent", "stopped", "gone"]
-"""``off``: no process runs there. ``silent``: it runs and does not report. ``stopped``: a signal
-holds it. ``gone``: it died."""
+
+def _renamed_state(state: object) -> object:
+    """A state of a recording of an earlier version."""
+    return "lost" if state == "gone" else state
+
+
+ShownState = Annotated[NodeState, BeforeValidator(_renamed_state)]
 
 _Name = Annotated[str, Field(max_length=256)]
 _Text = Annotated[str, Field(max_length=4096)]
@@ -161,6 +174,19 @@ class FindingLine(_Document):
     problem: _Text
     remedy: _Text
     more: _Text = ""
+    level: Literal["problem", "note"] = "problem"
+
+
+class MachineLine(_Document):
+    """A machine of the network, in ``cluster`` mode."""
+
+    name: _Name
+    state: MachineState
+    address: _Name = ""
+    since_s: float = 0.0
+    why: _Text = ""
+    nodes: _Nodes = ()
+    ran: _Nodes = ()
 
 
 class EventLine(_Document):
@@ -177,12 +203,13 @@ class Frame(_Document):
     """The network at one moment."""
 
     time_s: float
-    states: Annotated[dict[_Name, NodeState], Field(max_length=MOST_NODES)] = {}
+    states: Annotated[dict[_Name, ShownState], Field(max_length=MOST_NODES)] = {}
     """The states of nodes that are not ``up``."""
     nodes: NodeFigures = NodeFigures()
     links: LinkFigures = LinkFigures()
     cut: Annotated[tuple[int, ...], Field(max_length=MOST_LINKS)] = ()
     """Links that carry nothing, by their places in the picture."""
+    machines: Annotated[tuple[MachineLine, ...], Field(max_length=MOST_NODES)] = ()
     late: _Nodes = ()
     """Nodes that others wait for."""
     waits: Annotated[tuple[Wait, ...], Field(max_length=MOST_NODES)] = ()

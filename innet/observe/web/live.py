@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from innet.cluster.emulation.runs import RunRecord, find_run
+from innet.cluster.process_states import stopped_by_signal
 from innet.cluster.run_broker import RunBroker, broker_of, follow, give_command
 from innet.errors import InnetError, TelemetryError
 from innet.node.node_telemetry import counters_of
 from innet.observe.doctor import Observation, examine
 from innet.observe.doctor.checks.nodes import late_ranks
-from innet.observe.doctor.observation import Look, RunObserver, stopped_by_signal
+from innet.observe.doctor.observation import Look, RunObserver
 from innet.observe.web.document import (
     EventLine,
     Line,
@@ -281,7 +282,6 @@ class _Follower:
 
     def take_event(self, event: RunEvent) -> None:
         """Take an event, and show it at once."""
-        self.state.take_event(event, time.time())
         interval_s = event.details.get("interval_s")
         if event.kind == "interval_set" and isinstance(interval_s, int | float):
             self._intervals[event.source] = (interval_s, event.time_s)
@@ -328,6 +328,8 @@ class _Follower:
         self.view.close("run_ended", f"{self._feed.run} has ended.", alarming=False)
 
     def _take_frame(self, now_s: float) -> None:
+        if self._feed.launcher is not None:
+            self.state.take_launcher(self._feed.launcher)
         for node in list(self._feed.nodes.values()):
             if node.status is not None:
                 self.state.take_status(node.status)
@@ -383,7 +385,7 @@ class _Looks:
     async def _pause(self, record: RunRecord, pause_s: float) -> None:
         """Wait; in the middle, see whether the processes are as the last look found them."""
         await asyncio.sleep(pause_s / 2)
-        seen = self._looks[-1].processes if self._looks else {}
+        seen = self._looks[-1].status.processes if self._looks else {}
         if stopped_by_signal(record) == {node: p.stopped for node, p in seen.items()}:
             await asyncio.sleep(pause_s / 2)
 

@@ -44,6 +44,7 @@ _SCRIPTS: Final = [
     "network",
     "panels",
     "session",
+    "states",
     "texts",
 ]
 _STATIC: Final = {

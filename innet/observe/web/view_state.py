@@ -5,11 +5,13 @@ Readings and looks go in with the time of their arrival, frames come out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from innet.cluster.emulation.kernel_network import KernelCounters
+from innet.cluster.run_state import ANSWERING, NodeState
 from innet.observe.doctor import Finding, Observation, grouped
+from innet.observe.doctor.checks.nodes import starved_nodes
 from innet.observe.web.document import (
     EventLine,
     FindingLine,
@@ -17,8 +19,8 @@ from innet.observe.web.document import (
     GroupLine,
     JobLine,
     LinkFigures,
+    MachineLine,
     NodeFigures,
-    NodeState,
     Picture,
     Wait,
 )
@@ -26,6 +28,7 @@ from innet.telemetry.feed import LEAST_SPAN_S, NodeFeed
 from innet.telemetry.messages import (
     ALARMING_KINDS,
     FaceCounters,
+    LauncherStatus,
     NodeCounters,
     NodeStatus,
     RunEvent,
@@ -34,8 +37,6 @@ from innet.telemetry.messages import (
 
 _FRESH_INTERVALS = 2.5
 """A node that has not reported for so many of its intervals is silent."""
-_LOST_S = 4.0
-"""How long a lost switch is shown as dead at least: the launcher may restart it at once."""
 _DIGITS = 4
 _LONGEST_TEXT = 4000
 
@@ -60,14 +61,13 @@ class LookResult:
     """The doctor's observation of a run of this machine.
 
     Attributes:
-        stopped: nodes whose process a signal holds.
-        dead: nodes that should run and have no process.
+        states: of the nodes; empty until the first look.
         late: nodes that others wait for.
         cut: the two ends of each link that carries nothing.
     """
 
-    stopped: frozenset[str] = frozenset()
-    dead: frozenset[str] = frozenset()
+    states: Mapping[str, NodeState] = field(default_factory=dict)
+    machines: tuple[MachineLine, ...] = ()
     late: tuple[str, ...] = ()
     waits: tuple[Wait, ...] = ()
     jobs: tuple[JobLine, ...] = ()
@@ -89,16 +89,7 @@ class ViewState:
         self._names = [node.name for node in picture.nodes]
         self._nodes = {name: _Reporter() for name in self._names}
         self._look = LookResult()
-        self._lost: dict[str, tuple[float, str]] = {}
-        """Switches that were lost: when, and a sentence without a full stop on why."""
-
-    def take_event(self, event: RunEvent, now_s: float) -> None:
-        """Take an event; of those that change the picture, the loss of a switch."""
-        node = event.details.get("node")
-        if event.kind == "switch_lost" and isinstance(node, str) and node in self._nodes:
-            why = event.details.get("why")
-            sentence = f"Switch {why}" if why else event.message[:1].upper() + event.message[1:]
-            self._lost[node] = (now_s, sentence[:_LONGEST_TEXT])
+        self._machines: tuple[MachineLine, ...] = ()
 
     def take_counters(self, counters: NodeCounters, now_s: float) -> None:
         """Take a node's counters; those of unknown nodes are ignored."""
@@ -115,6 +106,10 @@ class ViewState:
         reporter.feed.status = status
         if status.state != "up":
             reporter.feed.counters = reporter.feed.previous = None
+
+    def take_launcher(self, status: LauncherStatus) -> None:
+        """Take the machines of a network that the doctor does not look at."""
+        self._machines = tuple(MachineLine(**m.model_dump()) for m in status.machines)
 
     def take_look(self, look: LookResult) -> None:
         """Take what the doctor sees."""
@@ -134,7 +129,8 @@ class ViewState:
             late=tuple(name for name in look.late if name in known),
             waits=look.waits,
             jobs=look.jobs,
-            findings=(*self._lost_switches(now_s), *look.findings),
+            machines=look.machines or self._machines,
+            findings=look.findings,
         )
 
     def ended_frame(self, now_s: float) -> Frame:
@@ -144,36 +140,21 @@ class ViewState:
     def _state(self, name: str, now_s: float) -> NodeState:
         reporter = self._nodes[name]
         status = reporter.feed.status
-        if name in self._look.stopped:
-            return "stopped"
-        if name in self._look.dead or self._is_lost(name, now_s):
-            return "gone"
+        known = self._look.states.get(name)
+        if known is not None and known != "up":
+            return known
+        if known is None and any(m.state == "lost" and name in m.nodes for m in self._machines):
+            return "lost"
         if status is None:
             return "up" if reporter.feed.counters is not None else "off"
         if status.state == "gone":
-            return "gone"
+            return "lost"
         if status.state == "stopped":
             return "off"
         return "up" if reporter.is_fresh(now_s, self._interval_s) else "silent"
 
-    def _is_lost(self, name: str, now_s: float) -> bool:
-        return name in self._lost and now_s - self._lost[name][0] < _LOST_S
-
-    def _lost_switches(self, now_s: float) -> Iterable[FindingLine]:
-        """Findings of switches that the doctor may see only after their restart."""
-        known = {finding.subject for finding in self._look.findings}
-        for name, (_, sentence) in self._lost.items():
-            if name not in known and self._is_lost(name, now_s):
-                yield FindingLine(
-                    check="switch_lost",
-                    subject=name,
-                    problem=f"{sentence}.",
-                    remedy="The launcher starts it again up to recovery.switch_restarts times; its "
-                    f"output is in the log of {name}.",
-                )
-
     def _node_figures(self, states: Mapping[str, NodeState]) -> NodeFigures:
-        feeds = [self._nodes[n].feed if states[n] == "up" else NodeFeed() for n in self._names]
+        feeds = [self._nodes[n].feed if states[n] in ANSWERING else NodeFeed() for n in self._names]
 
         def now(of: Callable[[NodeCounters], float]) -> tuple[float | None, ...]:
             return tuple(None if f.counters is None else _short(of(f.counters)) for f in feeds)
@@ -194,7 +175,7 @@ class ViewState:
         )
 
     def _link_figures(self, states: Mapping[str, NodeState]) -> LinkFigures:
-        faces = {name: self._faces(name) for name in self._names if states[name] == "up"}
+        faces = {name: self._faces(name) for name in self._names if states[name] in ANSWERING}
         bps: list[float | None] = []
         queues: list[float | None] = []
         drops: list[float | None] = []
@@ -229,18 +210,19 @@ class ViewState:
         return {face.peer: (face, earlier.get(face.peer), span_s) for face in feed.counters.links}
 
     def _cut(self, states: Mapping[str, NodeState]) -> Iterable[int]:
-        """Links whose ends both run, and that an end or the doctor finds silent."""
+        """Links that the doctor finds cut, or an end whose peer runs."""
         silent = {
             (name, face.peer)
             for name, reporter in self._nodes.items()
-            if states[name] == "up" and reporter.feed.counters is not None
+            if states[name] in ANSWERING and reporter.feed.counters is not None
             for face in reporter.feed.counters.links
             if face.silent
         }
         for number, link in enumerate(self.picture.links):
             a, b = self._names[link.a], self._names[link.b]
-            is_silent = (a, b) in silent or (b, a) in silent or frozenset((a, b)) in self._look.cut
-            if states[a] == states[b] == "up" and is_silent:
+            is_silent = (a, b) in silent or (b, a) in silent
+            run = states[a] in ANSWERING and states[b] in ANSWERING
+            if (run and is_silent) or frozenset((a, b)) in self._look.cut:
                 yield number
 
 
@@ -255,15 +237,19 @@ def event_line(event: RunEvent) -> EventLine:
     )
 
 
-def look_result(seen: Observation, findings: Iterable[Finding], late: Iterable[str]) -> LookResult:
+def look_result(seen: Observation, findings: Sequence[Finding], late: Iterable[str]) -> LookResult:
     """The result of two readings of the doctor; ``late``: the nodes that others wait for."""
     status = seen.after.status
-    alive = seen.after.processes
-    members = {node for group in status.groups for node in group["ranks"]}
-    expected = {*seen.topology.switches, *members}
+    starved = starved_nodes(seen)
     return LookResult(
-        stopped=frozenset(node for node, process in alive.items() if process.stopped),
-        dead=frozenset(expected - alive.keys()),
+        states={
+            name: "starved" if node.state == "up" and name in starved else node.state
+            for name, node in status.state.nodes.items()
+        },
+        machines=tuple(
+            MachineLine(name=name, **machine.model_dump(exclude={"remedy"}))
+            for name, machine in status.run.machines.items()
+        ),
         late=tuple(late),
         waits=tuple(
             Wait(
@@ -298,7 +284,8 @@ def look_result(seen: Observation, findings: Iterable[Finding], late: Iterable[s
                 subject=group.worst.subject,
                 problem=group.worst.problem[:_LONGEST_TEXT],
                 remedy=group.worst.remedy[:_LONGEST_TEXT],
-                more=group.more_like_it(),
+                more="; ".join(group.more())[:_LONGEST_TEXT],
+                level=group.worst.level,
             )
             for group in grouped(findings)
         ),

@@ -71,7 +71,7 @@ def test_a_machines_part_belongs_to_its_network_for_any_topology_name() -> None:
 
 def test_the_settings_of_a_starting_run_are_refused_with_the_reason() -> None:
     run = create_run("own", "star4", "local")
-    with pytest.raises(EmulationError, match="own is not up: it is starting, waits for"):
+    with pytest.raises(EmulationError, match="own is not up: it is starting or ending"):
         run.settings()
     run.settings_path.write_text(Settings().model_dump_json())
     assert run.settings() == Settings()

@@ -20,7 +20,7 @@ import innet
 from innet.cluster.emulation.runs import find_run
 from innet.cluster.launch import Session
 from innet.errors import DeadlineExceeded, EmulationError
-from innet.observe.doctor.checks.nodes import DeadNode
+from innet.observe.doctor.checks.parts import BadNode
 from innet.observe.doctor.observation import observe
 from innet.topology import Topology, load_topology
 
@@ -174,7 +174,7 @@ async def test_attached_ranks_are_shown_as_live_until_they_end(session: Session)
         await read_until(process, "ready")
     record = find_run(session.network.run_id)
     seen = await asyncio.to_thread(observe, record)
-    assert not list(DeadNode().findings(seen))
+    assert not list(BadNode().findings(seen))
     assert {"h0.0", "h0.1"} <= seen.after.status.nodes.keys()
     attached = {p.identity.pid: p.node for p in record.processes if p.attached}
     assert attached == {processes[0].pid: "h0.0", processes[1].pid: "h0.1"}

@@ -48,7 +48,7 @@ def test_the_recorded_traffic_is_what_the_operations_need(recording):
 def test_faults_are_recorded_in_frames_and_events(recording):
     frames = [line.frame for line in recording.lines if line.frame]
     assert any(frame.cut for frame in frames)
-    assert any(frame.states.get("s0") == "gone" for frame in frames)
+    assert any(frame.states.get("s0") == "lost" for frame in frames)
     assert not frames[0].cut
     texts = [line.event.message for line in recording.lines if line.event]
     assert any("down" in text for text in texts)

@@ -7,11 +7,14 @@ import socket
 from pathlib import Path
 from typing import Any
 
-from innet.cluster.emulation.kernel_network import KernelCounters, LinkDirection, LinkStatus
+from innet.cluster.emulation.kernel_network import LinkStatus
+from innet.cluster.emulation.recorded_parts import RecordedEnd, RecordedMachine
 from innet.cluster.emulation.runs import ProcessIdentity, RecordedProcess, RunRecord
+from innet.cluster.process_states import ProcessState
+from innet.cluster.run_state import Answers, run_state
 from innet.cluster.run_status import RunStatus
 from innet.observe.doctor import Finding, Observation, examine
-from innet.observe.doctor.observation import Look, ProcessState
+from innet.observe.doctor.observation import Look
 from innet.topology import load_topology
 
 TOPOLOGY = load_topology("star:2").with_overrides(rate_bps=100_000_000)
@@ -55,6 +58,9 @@ class State:
         self.pools: list[dict[str, Any]] = []
         self.launcher = ProcessIdentity.current()
         self.kernel_links: list[LinkStatus] = []
+        self.cut: list[tuple[str, str]] = []
+        self.machines: dict[str, RecordedMachine] = {}
+        self.ends: dict[str, RecordedEnd] = {}
         self.read_before = read_in_order(0, "s0", "h0", "h1")
         self.read_after = read_in_order(1, "h0", "h1", "s0")
         self.third: dict[str, Any] = {}
@@ -77,7 +83,7 @@ class State:
     def observation(self) -> Observation:
         """The state as the doctor sees it."""
         looks = [
-            Look(self._status(answers, read_at), processes, asked_at_s, asked_at_s + 0.02)
+            Look(self._status(answers, read_at, processes), asked_at_s, asked_at_s + 0.02)
             for answers, read_at, processes, asked_at_s in (
                 (self.before, self.read_before, self.processes, START_S),
                 (self.after, self.read_after, self.processes_after, START_S + 1.0),
@@ -95,7 +101,9 @@ class State:
         (finding,) = self.examine()
         return finding
 
-    def _status(self, answers: dict[str, Any], read_at: ReadAt) -> RunStatus:
+    def _status(
+        self, answers: dict[str, Any], read_at: ReadAt, processes: dict[str, ProcessState]
+    ) -> RunStatus:
         identity = ProcessIdentity.current()
         record = RunRecord(
             run_id="lab",
@@ -106,26 +114,29 @@ class State:
             run_dir=Path("/nowhere"),
             started_at=START_S,
             processes=tuple(
-                RecordedProcess(label=node, node=node, identity=identity) for node in NODES
+                RecordedProcess(label=node, node=node, identity=identity) for node in processes
             ),
+            ready_s=START_S,
+            switches=TOPOLOGY.switches,
+            hosts=TOPOLOGY.hosts,
+            machines=self.machines,
+            ends=self.ends,
         )
+        silent = {node: "no answer" for node in NODES if node not in answers}
+        seen = Answers(answers, silent, self.groups, self.pools, self.cut, processes)
         return RunStatus(
             run=record,
             stale=record.is_stale,
             nodes=answers,
-            silent={node: "no answer" for node in NODES if node not in answers},
+            silent=silent,
             groups=self.groups,
             kernel_links=self.kernel_links,
             jobs=[],
             pools=self.pools,
+            state=run_state(record, seen, START_S),
+            processes=processes,
             read_at={node: read_at[node] for node in answers if node in read_at},
         )
-
-
-def port_down(node: str, peer: str) -> LinkStatus:
-    """The kernel's account of a direction whose sender has its port down."""
-    counters = KernelCounters(bytes=0, packets=0, drops=0, backlog_bytes=0, is_up=False)
-    return LinkStatus(link=LinkDirection(node, "eth0", peer, "eth0"), counters=counters)
 
 
 def _answer(node: str) -> dict[str, Any]:

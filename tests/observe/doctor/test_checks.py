@@ -7,13 +7,15 @@ from typing import Any
 
 import pytest
 
+from innet.cluster.emulation.recorded_parts import RecordedEnd, RecordedMachine
 from innet.cluster.emulation.runs import ProcessIdentity
+from innet.cluster.process_states import ProcessState
+from innet.cluster.run_state import STARTING_S
 from innet.observe.doctor import needs_longer_look
 from innet.observe.doctor.checks.routes import MissingRoute
-from innet.observe.doctor.observation import STARTING_S, ProcessState
 from innet.topology import Topology
 
-from .states import RATE_BYTES, TOPOLOGY, State, port_down
+from .states import RATE_BYTES, START_S, TOPOLOGY, State
 
 
 def test_a_healthy_run_has_no_findings() -> None:
@@ -23,40 +25,168 @@ def test_a_healthy_run_has_no_findings() -> None:
     assert state.examine() == []
 
 
-def test_a_dead_switch_is_named() -> None:
+def without_process(state: State, node: str) -> None:
+    """Let a node have no process at both looks."""
+    state.before.pop(node, None)
+    state.after.pop(node, None)
+    del state.processes[node]
+    state.processes_after.pop(node, None)
+
+
+KILLED = "was killed by signal 9 (SIGKILL)"
+
+
+def test_a_lost_switch_is_named_with_how_it_ended() -> None:
     state = State()
-    for looks in (state.before, state.after):
-        del looks["s0"]
-    del state.processes_after["s0"]
+    without_process(state, "s0")
+    assert (state.only_finding().check, state.only_finding().subject) == ("lost_node", "s0")
+    state.ends["s0"] = RecordedEnd(why=KILLED, at_s=START_S - 3)
+    assert f"its process {KILLED} 4 seconds ago" in state.only_finding().problem
+
+
+def test_a_switch_that_is_started_again_is_no_lost_one() -> None:
+    state = State()
+    without_process(state, "s0")
+    state.ends["s0"] = RecordedEnd(why=KILLED, at_s=START_S - 3, returns=True, restarts=1)
     finding = state.only_finding()
-    assert (finding.check, finding.subject) == ("dead_node", "s0")
-    assert "dead" in finding.problem
+    assert finding.check == "restarting_node"
+    assert f"s0 {KILLED} 4 seconds ago; the launcher is starting it again" in finding.problem
+    assert "end it" not in finding.remedy
 
 
-def test_a_dead_member_of_a_group_is_named_and_a_host_without_a_job_is_not() -> None:
+def test_the_successor_that_does_not_answer_yet_is_no_hanging_process() -> None:
     state = State()
-    del state.after["h1"]
-    del state.processes_after["h1"]
-    assert [f.subject for f in state.examine()] == ["h1"]
+    del state.before["s0"], state.after["s0"]  # it runs, and its socket may be there
+    state.ends["s0"] = RecordedEnd(why=KILLED, at_s=START_S - 1, returns=True, restarts=1)
+    assert state.only_finding().check == "restarting_node"
+
+
+def test_a_restarted_switch_is_a_note_until_it_keeps_ending() -> None:
+    state = State()
+    end = RecordedEnd(why=KILLED, at_s=START_S - 9, returns=True, restarts=1, back_s=START_S - 8)
+    state.ends["s0"] = end
+    assert (state.only_finding().check, state.only_finding().level) == ("restarted_node", "note")
+    state.ends["s0"] = end.model_copy(update={"restarts": 3})
+    assert (state.only_finding().check, state.only_finding().level) == (
+        "restarting_node",
+        "problem",
+    )
+    state.ends["s0"] = end.model_copy(update={"at_s": START_S - 100})
+    assert state.examine() == []
+
+
+def test_a_lost_member_of_a_group_is_named_and_a_host_without_a_job_is_not() -> None:
+    state = State()
+    without_process(state, "h1")
+    assert [(f.check, f.subject) for f in state.examine()] == [("lost_node", "h1")]
     state.groups = []
     assert state.examine() == []
 
 
+def test_a_state_of_one_look_is_no_finding() -> None:
+    """Between two looks a process may end, be replaced, or be held by a debugger for a moment."""
+    state = State()
+    del state.after["h1"]
+    assert state.examine() == []
+    del state.processes_after["h1"]
+    assert state.examine() == []
+    state.processes_after["h0"] = ProcessState(stopped=True)
+    assert state.examine() == []
+
+
+def test_a_silent_node_is_named_with_its_process_and_machine() -> None:
+    state = State()
+    del state.before["s0"], state.after["s0"]
+    assert "runs and does not answer: no answer" in state.only_finding().problem
+    here = RecordedMachine(nodes=("h0", "h1"), state="up", since_s=0.0, address="10.0.0.1")
+    there = here.model_copy(update={"nodes": ("s0",), "address": "10.0.0.2"})
+    state.machines = {"launcher": here, "m1": there}
+    assert "on machine m1 (10.0.0.2)" in state.only_finding().remedy
+
+
 def test_a_stopped_process_is_named_with_the_command_to_resume_it() -> None:
     state = State()
-    state.processes_after["h0"] = ProcessState(stopped=True)
-    del state.after["h0"]
+    for processes in (state.processes, state.processes_after):
+        processes["h0"] = ProcessState(stopped=True)
+    del state.before["h0"], state.after["h0"]
     finding = state.only_finding()
-    assert "h0 is stopped" in finding.problem
+    assert (finding.check, "h0 is stopped" in finding.problem) == ("stopped_node", True)
     assert "kill -CONT" in finding.remedy
 
 
 def test_a_dead_launcher_hides_all_other_findings() -> None:
     state = State()
     state.launcher = ProcessIdentity(pid=2**22 - 1, start_ticks=1)
+    state.machines = lost_machine()
+    state.processes.clear()
     state.processes_after.clear()
     state.after.clear()
+    assert state.only_finding().check == "ended_launcher"
     assert "innet down lab" in state.only_finding().remedy
+
+
+def lost_machine() -> dict[str, RecordedMachine]:
+    machine = RecordedMachine(
+        nodes=("h1",),
+        state="lost",
+        since_s=START_S - 6,
+        address="10.0.0.3",
+        why="machine m1 does not answer for 5 s",
+        remedy="Let the machine join again (innet node join ... --name m1)",
+        ran=("h1",),
+    )
+    here = RecordedMachine(nodes=("h0", "s0"), state="up", since_s=START_S - 60)
+    return {"launcher": here, "m1": machine}
+
+
+def test_a_lost_machine_is_one_finding_with_all_that_follows_from_it() -> None:
+    state = State()
+    state.machines = lost_machine()
+    without_process(state, "h1")
+    for answers in (state.before, state.after):
+        answers["s0"]["routes"] = [["/n/h0", 0, 0]]
+        answers["h0"]["operations"] = [waiting(5, "rank 1 (h1)")]
+    machine, *others = state.examine()
+    assert (machine.check, machine.subject) == ("lost_machine", "m1")
+    assert "Machine m1 (10.0.0.3) has been lost for 7 seconds" in machine.problem
+    assert "h1 ran there" in machine.problem
+    assert machine.remedy.startswith("Let the machine join again")
+    assert {(f.check, f.because) for f in others} == {("straggling_rank", "m1")}
+
+
+def test_a_controller_that_is_not_restarted_is_named() -> None:
+    state = State()
+    state.ends["controller"] = RecordedEnd(why=KILLED, at_s=START_S)
+    assert state.only_finding().check == "lost_controller"
+    state.ends["controller"] = RecordedEnd(why=KILLED, at_s=START_S, returns=True)
+    assert state.examine() == []
+
+
+def test_missing_routes_and_late_ranks_follow_from_a_switch_that_is_gone() -> None:
+    state = State()
+    without_process(state, "s0")
+    state.ends["s0"] = RecordedEnd(why=KILLED, at_s=START_S - 1, returns=True, restarts=1)
+    for answers in (state.before, state.after):
+        answers["h0"]["routes"] = []
+        answers["h0"]["operations"] = [waiting(5, "rank 1 (h1)")]
+    first, *others = state.examine()
+    assert first.check == "restarting_node"
+    assert {(f.check, f.because) for f in others} == {
+        ("missing_route", "s0"),
+        ("straggling_rank", "s0"),
+    }
+
+
+def test_slow_links_of_a_machine_without_processor_follow_from_that() -> None:
+    state = State()
+    state.processes_after["h0"] = ProcessState(ran_s=0.2, waited_s=0.7)
+    for look in ("before", "after"):
+        state.face("s0", "h1", look)["port"]["depth_bytes"] = 100_000
+    state.face("s0", "h1")["port"]["sent_bytes"] = RATE_BYTES // 4
+    starved, slow = state.examine()
+    assert (starved.check, slow.check, slow.because) == ("starved_node", "slow_link", "h0")
+    assert "iperf3" not in slow.remedy  # the link is memory of this machine
+    assert "tc qdisc" not in slow.remedy
 
 
 def test_switches_that_only_hosts_join_need_no_route_to_each_other() -> None:
@@ -73,6 +203,7 @@ def test_switches_that_only_hosts_join_need_no_route_to_each_other() -> None:
     rails = star | {"nodes": star["nodes"] | {"s1": second}, "links": [*star["links"], *links]}
     seen = replace(state.observation(), topology=Topology.model_validate(rails))
     assert list(MissingRoute().findings(seen)) == []
+    state.before["s0"]["routes"].clear()
     state.after["s0"]["routes"].clear()
     (finding,) = MissingRoute().findings(seen)
     assert finding.problem == "s0 has no route to h0, h1."
@@ -81,6 +212,8 @@ def test_switches_that_only_hosts_join_need_no_route_to_each_other() -> None:
 def test_a_missing_route_is_named_with_node_and_prefix() -> None:
     state = State()
     state.after["s0"]["routes"] = [["/n/h0", 0, 0]]
+    assert state.examine() == []  # it may be on its way
+    state.before["s0"]["routes"] = [["/n/h0", 0, 0]]
     finding = state.only_finding()
     assert (finding.check, finding.subject) == ("missing_route", "s0")
     assert finding.problem == "s0 has no route to h1."
@@ -182,9 +315,9 @@ def test_a_link_that_both_ends_find_silent_is_cut() -> None:
     assert (finding.check, finding.subject) == ("cut_link", "h0--s0")
 
 
-def test_a_link_with_a_port_down_is_cut_before_its_ends_time_out() -> None:
+def test_a_link_that_the_kernel_or_the_controller_reports_is_cut() -> None:
     state = State()
-    state.kernel_links = [port_down("h0", "s0")]
+    state.cut = [("h0", "s0")]
     finding = state.only_finding()
     assert (finding.check, finding.subject) == ("cut_link", "h0--s0")
 

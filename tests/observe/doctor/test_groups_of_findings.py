@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 from innet.cli.main import app
 from innet.cluster.emulation.runs import create_run, remove_run
+from innet.cluster.process_states import ProcessState
 from innet.observe.doctor import Finding, grouped, observation
-from innet.observe.doctor.observation import ProcessState
 from tests.cli.conftest import cli, registry
 from tests.observe.doctor.states import State
 
@@ -34,9 +34,20 @@ def test_findings_of_one_cause_are_merged_into_the_worst() -> None:
     lossy = [finding("lossy_link", f"h{n}→s0", severity=n % 7) for n in range(48)]
     groups = grouped([dead, stopped, *lossy])
     assert [group.worst for group in groups] == [dead, stopped, lossy[6]]
-    assert groups[0].more_like_it() == ""
-    assert groups[2].more_like_it().startswith("and 47 more like it: h13→s0, ")
-    assert groups[2].more_like_it().endswith(", …")
+    assert groups[0].more() == []
+    (line,) = groups[2].more()
+    assert line.startswith("and 47 more like it: h13→s0, ")
+    assert line.endswith(", …")
+
+
+def test_findings_that_follow_from_others_are_shown_below_them() -> None:
+    lost = finding("lost_node", "s0", 0)
+    routes = [
+        finding("missing_route", f"h{n}", 0).model_copy(update={"because": "s0"}) for n in range(6)
+    ]
+    (group,) = grouped([lost, *routes])
+    assert group.worst == lost
+    assert group.more() == ["which explains 6 findings of missing_route: h0, h1, h2, h3, …"]
 
 
 def lossy_everywhere() -> State:

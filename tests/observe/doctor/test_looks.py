@@ -8,21 +8,21 @@ import subprocess
 import sys
 
 from innet.cluster.emulation.runs import ProcessIdentity, RecordedProcess
+from innet.cluster.node_reader import NodeReader, NodeReadings
 from innet.cluster.run_status import RunReader
-from innet.observe.doctor.observation import RunObserver
-from tests.observe.doctor.states import TOPOLOGY, State
+from tests.observe.doctor.states import State
 
 
 def test_a_reading_shows_the_stopped_nodes(monkeypatch):
-    status = State().observation().after.status
+    run = State().observation().after.status.run
     asked = {}
     pids = {}
 
-    def read(_reader, record, _timeout_s, _phases, held):
-        asked[record.processes[0].node] = held()
-        return status
+    def read(_reader, sockets, _timeout_s, _phases, held):
+        asked[next(iter(sockets))] = held()
+        return NodeReadings()
 
-    monkeypatch.setattr(RunReader, "read", read)
+    monkeypatch.setattr(NodeReader, "read", read)
     for node, is_held in (("h0", True), ("h1", False)):
         with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
             pids[node] = process.pid
@@ -32,7 +32,10 @@ def test_a_reading_shows_the_stopped_nodes(monkeypatch):
             if is_held:
                 process.send_signal(signal.SIGSTOP)
                 os.waitpid(process.pid, os.WUNTRACED)
-            record = status.run.model_copy(update={"processes": (recorded,)})
-            assert RunObserver(TOPOLOGY).look(record).processes[node].stopped == is_held
+            record = run.model_copy(update={"processes": (recorded,)})
+            with RunReader() as reader:
+                status = reader.read(record)
+            assert status.processes[node].stopped == is_held
+            assert (status.state.nodes[node].state == "stopped") == is_held
             process.kill()
     assert asked == {"h0": {"h0": pids["h0"]}, "h1": {}}

@@ -145,7 +145,7 @@ def test_readings_alternate_their_order(monkeypatch):
     run = State().observation().after.status
     asked = []
 
-    def read(_reader, _record, _timeout_s, phases, _held):
+    def read(_reader, _record, _timeout_s, phases):
         asked.append(copy.deepcopy(phases))
         return run
 

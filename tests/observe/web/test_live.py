@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from innet.cluster.process_states import ProcessState
 from innet.cluster.run_broker import RunBroker
 from innet.errors import EmulationError, TelemetryError
-from innet.observe.doctor.observation import Look, ProcessState, RunObserver
+from innet.observe.doctor.observation import Look, RunObserver
 from innet.observe.web import live
 from innet.observe.web.document import Frame, Line, Wait, picture_of
 from innet.observe.web.live import History, View, look_period_s, remote_view
@@ -72,9 +73,9 @@ async def test_findings_are_shown_at_once(view, monkeypatch):
         await first
         changed = asyncio.ensure_future(view.changed())
         await asyncio.sleep(0)
-        follower.take_look(LookResult(dead=frozenset({"s0"})))
+        follower.take_look(LookResult(states={"s0": "lost"}))
         await changed
-    assert '"s0":"gone"' in _lines(view)[-1]
+    assert '"s0":"lost"' in _lines(view)[-1]
 
 
 async def test_a_failed_check_is_reported_once_and_checks_continue(view, monkeypatch, caplog):
@@ -155,7 +156,7 @@ async def test_the_next_check_is_immediate_when_a_process_was_stopped(
 ):
     looks = _looks(live._Follower(view, RunFeed("lab")), 2.0)
     status = State().observation().after.status
-    looks._looks.append(Look(status, {"h0": ProcessState()}))
+    looks._looks.append(Look(status.model_copy(update={"processes": {"h0": ProcessState()}})))
     monkeypatch.setattr(live, "stopped_by_signal", lambda _: {"h0": is_stopped})
     slept: list[float] = []
 

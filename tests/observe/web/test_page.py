@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from innet.cluster.run_state import NodeState
 from innet.observe.web.document import (
     EventLine,
     FindingLine,
@@ -21,7 +22,6 @@ from innet.observe.web.document import (
     LinkFigures,
     LinkPicture,
     NodePicture,
-    NodeState,
     Picture,
     Recording,
     Wait,
@@ -90,7 +90,7 @@ def test_the_picture_follows_the_network(page, feed):
     for what, condition in (
         ({"cut": (1,)}, "innet.frame.cut.has(1)"),
         ({"jobs": (job,), **late}, "innet.frame.late.has('h2')"),
-        ({"states": {"s0": "gone"}}, "innet.frame.states.s0 === 'gone'"),
+        ({"states": {"s0": "lost"}}, "innet.frame.states.s0 === 'lost'"),
         ({"states": {"h1": "stopped"}}, "innet.frame.states.h1 === 'stopped'"),
         ({"links": {"bps": [9e8] * 8}}, "innet.frame.links.bps?.length === 8"),
     ):
@@ -149,21 +149,21 @@ def test_a_page_without_findings_shows_whether_the_doctor_runs(examined, says):
 
 def test_paused_pages_freeze_and_can_be_scrubbed(page, feed):
     for number in range(5):
-        feed(states={"h0": "gone"} if number == 1 else {})
+        feed(states={"h0": "lost"} if number == 1 else {})
     wait_for(page, "innet.history.frames.length === 6")
     page.keyboard.press("Space")
-    feed(states={"h3": "gone"})
+    feed(states={"h3": "lost"})
     wait_for(page, "innet.history.frames.length === 7")
     assert page.evaluate("[innet.mode, innet.frame.time]") == ["paused", 6]
     for _ in range(3):
         page.keyboard.press(",")
-    assert page.evaluate("innet.frame.states.h0") == "gone"
+    assert page.evaluate("innet.frame.states.h0") == "lost"
     page.click("#pause")
-    wait_for(page, "innet.mode === 'live' && innet.frame.states.h3 === 'gone'")
+    wait_for(page, "innet.mode === 'live' && innet.frame.states.h3 === 'lost'")
 
 
 def test_an_exported_file_opens_again(page, feed, site, tmp_path):
-    feed(states={"h0": "gone"})
+    feed(states={"h0": "lost"})
     event = EventLine(time_s=2, source="h0", kind="peer_lost", message="gone")
     site.append(Line(event=event))
     wait_for(page, "innet.history.events.length === 1")
@@ -247,7 +247,7 @@ def test_commands_wait_for_a_confirmation(view):
     [("run_ended", "ended", False), ("view_failed", "not followed", True)],
 )
 def test_the_page_states_why_updates_ended(page, site, feed, kind, word, alarming):
-    feed(states={"h0": "gone"})
+    feed(states={"h0": "lost"})
     site.loop.call_soon_threadsafe(
         lambda: site.view.close(kind, f"because of {_HOSTILE}", alarming=alarming)
     )
@@ -261,13 +261,13 @@ def test_the_page_states_why_updates_ended(page, site, feed, kind, word, alarmin
 def test_labels_of_nodes_that_need_attention_hide_neither_each_other_nor_a_node():
     topology = load_topology("leaf-spine:12x8x15")
     view = _view(picture_of(topology, "lab", "local"))
-    states: dict[str, NodeState] = {"h3": "stopped", "h7": "gone", "h8": "silent", "spine0": "gone"}
+    states: dict[str, NodeState] = {"h3": "stopped", "h7": "lost", "h8": "silent", "spine0": "lost"}
     view.append(Line(frame=Frame(time_s=2, states=states, late=("h4", "h5"))))
     with served(view) as site, browsing(reduced_motion=True) as page:
         page.goto(site.link)
         wait_for(page, "innet.frame?.time === 2 && innet.network.labels.placed.length > 5")
         labels = page.evaluate("innet.network.labels.placed")
-    odd = {"h3 stopped", "h7 dead", "h8 silent", "h4 late", "h5 late", "spine0 dead"}
+    odd = {"h3 stopped", "h7 lost", "h8 silent", "h4 late", "h5 late", "spine0 lost"}
     assert odd <= {label["label"] for label in labels}
     boxes = [label["box"] for label in labels]
     for one, other in itertools.combinations(boxes, 2):
@@ -362,7 +362,7 @@ def test_hostile_names_inject_nothing():
     frame = Frame(
         time_s=2,
         late=(_HOSTILE,),
-        states={"__proto__": "gone"},
+        states={"__proto__": "lost"},
         waits=(Wait(node=_HOSTILE, number=1, missing=_HOSTILE),),
         jobs=(JobLine(name=_HOSTILE, hosts=(_HOSTILE,), groups=(group,)),),
         findings=(

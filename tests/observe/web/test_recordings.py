@@ -47,7 +47,7 @@ def test_the_recording_of_the_docs_shows_what_the_page_describes():
     frames = [line.frame for line in lines if line.frame is not None]
     assert any("h5" in frame.late for frame in frames)
     assert any(frame.states.get("h3") == "stopped" for frame in frames)
-    assert any(frame.states.get("spine0") == "gone" for frame in frames)
+    assert any(frame.states.get("spine0") == "lost" for frame in frames)
     assert any(line.event.kind == "switch_lost" for line in lines if line.event is not None)
 
 

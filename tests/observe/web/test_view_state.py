@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from innet.observe.web.document import Frame, Picture, Wait, picture_of
 from innet.observe.web.view_state import LookResult, ViewState
-from innet.telemetry.messages import RunEvent
+from innet.telemetry.messages import LauncherStatus, MachineStatus
 from innet.topology import load_topology
 from tests.observe.web.reports import counters, status
 
@@ -52,24 +52,31 @@ def test_states_of_nodes(state):
         state.take_counters(counters(node, 10, {}), 10)
     state.take_status(status("h1", "gone"))
     state.take_status(status("h2", "stopped"))
-    assert state.frame(11).states == {"h1": "gone", "h2": "off"}
-    state.take_look(LookResult(stopped=frozenset({"h3"}), dead=frozenset({"s0"})))
-    assert state.frame(11).states == {"h1": "gone", "h2": "off", "h3": "stopped", "s0": "gone"}
+    assert state.frame(11).states == {"h1": "lost", "h2": "off"}
+    state.take_look(LookResult(states={"h0": "up", "h3": "stopped", "s0": "restarting"}))
+    states = {"h1": "lost", "h2": "off", "h3": "stopped", "s0": "restarting"}
+    assert state.frame(11).states == states
 
 
-def test_a_switch_that_is_restarted_at_once_is_shown_as_dead_for_two_intervals(state):
-    state.take_status(status("s0"))
-    lost = RunEvent(
-        run="lab", source="launcher", number=1, time_s=5, kind="switch_lost",
-        message="the network routes round s0: s0 (pid 7) was killed by signal 9 (SIGKILL)",
-        details={"node": "s0", "why": "s0 (pid 7) was killed by signal 9 (SIGKILL)"},
+def test_the_nodes_of_a_lost_machine_are_lost_also_without_looks(state):
+    machine = MachineStatus(
+        name="m1", state="lost", address="10.0.0.2", since_s=5.0, why="it is gone",
+        nodes=("h1", "h2"), ran=("h1",),
     )  # fmt: skip
-    state.take_event(lost, 10)
-    assert state.frame(13).states["s0"] == "gone"
-    (finding,) = state.frame(13).findings
-    assert finding.problem == "Switch s0 (pid 7) was killed by signal 9 (SIGKILL)."
-    assert "s0" not in state.frame(14).states
-    assert state.frame(14).findings == ()
+    launcher = LauncherStatus(
+        run="lab", state="up", topology="star-4", mode="cluster", pid=1, since_s=0.0,
+        nodes=("s0", "h0", "h1", "h2", "h3"), machines=(machine,),
+    )  # fmt: skip
+    state.take_launcher(launcher)
+    assert state.frame(6).states == {
+        "h0": "off",
+        "h1": "lost",
+        "h2": "lost",
+        "h3": "off",
+        "s0": "off",
+    }
+    (shown,) = state.frame(6).machines
+    assert (shown.name, shown.state, shown.ran) == ("m1", "lost", ("h1",))
 
 
 def test_a_node_without_reports_is_silent_and_has_no_figures(state, picture):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from innet.observe.doctor.causes import with_causes
 from innet.observe.doctor.checks.links import (
     CutLink,
     FullQueue,
@@ -11,20 +12,23 @@ from innet.observe.doctor.checks.links import (
     SlowLink,
 )
 from innet.observe.doctor.checks.nodes import (
-    DeadNode,
     NoFreeSlot,
     StarvedNode,
     StragglingRank,
     WrongClock,
 )
+from innet.observe.doctor.checks.parts import BadNode, EndedLauncher, LostMachine
 from innet.observe.doctor.checks.pools import UnwritableDisk
 from innet.observe.doctor.checks.routes import MissingRoute, UnannouncedPrefix
 from innet.observe.doctor.finding import Check, Finding
 from innet.observe.doctor.observation import Observation
 
 CHECKS: tuple[Check, ...] = (
-    DeadNode(),
+    EndedLauncher(),
+    LostMachine(),
+    BadNode(),
     CutLink(),
+    StarvedNode(),
     RefusedSends(),
     MissingRoute(),
     UnannouncedPrefix(),
@@ -35,15 +39,15 @@ CHECKS: tuple[Check, ...] = (
     NoFreeSlot(),
     UnwritableDisk(),
     RefusedPackets(),
-    StarvedNode(),
     WrongClock(),
 )
-"""The gravest first: a dead node explains many other findings."""
+"""The gravest first, and causes before what follows from them."""
 
 
 def examine(seen: Observation) -> list[Finding]:
     """All findings of a run; empty when it is healthy."""
-    return [finding for check in CHECKS for finding in check.findings(seen)]
+    found = [finding for check in CHECKS for finding in check.findings(seen)]
+    return with_causes(seen, found)
 
 
 def needs_longer_look(seen: Observation) -> bool:

@@ -2,11 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Final, Literal
 
 from innet.observe.doctor.finding import Finding
 from innet.observe.doctor.observation import LinkPair, NodePair, Observation
 from innet.quantities import format_rate
+from innet.topology import Link
+
+Medium = Literal["emulated", "veth", "path"]
+"""What a link is: memory or sockets of one machine, a pair of kernel ports, or a path between two
+machines."""
+
+
+def medium_of(seen: Observation, link: Link) -> Medium:
+    """The medium of a link."""
+    if seen.after.status.run.mode == "netns":
+        return "veth"
+    near, far = (seen.topology.placement[node] for node in link.nodes)
+    return "path" if seen.after.status.run.mode == "cluster" and near != far else "emulated"
+
+
+def _ends(seen: Observation, link: Link) -> str:
+    """Where the ends of a link are, for people: ``h0:eth0 and s0:eth1``, or both machines."""
+    if medium_of(seen, link) != "path":
+        return f"{link.a} and {link.b}"
+    machines = seen.after.status.run.machines
+    named = []
+    for node in link.nodes:
+        machine = seen.topology.placement[node]
+        address = machines[machine].address if machine in machines else ""
+        named.append(f"machine {machine} ({address})" if address else f"machine {machine}")
+    return " and ".join(named)
 
 
 class CutLink:
@@ -14,17 +41,32 @@ class CutLink:
 
     def findings(self, seen: Observation) -> Iterator[Finding]:
         """One finding for each such link."""
-        for link in seen.topology.links:
+        for link in filter(seen.is_cut, seen.topology.links):
             near, far = link.nodes
-            if seen.is_cut(link):
-                yield Finding(
-                    check="cut_link",
-                    subject=f"{near}--{far}",
-                    problem=f"The link {near}--{far} carries no packets, although both its "
-                    "nodes run; traffic takes another path where there is one.",
-                    remedy=f"Look at the cable and at both ports ({link.a} and {link.b}): "
-                    "`ip link` shows whether they are up, and a filter may drop UDP between them.",
+            away = [node for node in link.nodes if node not in seen.after.status.nodes]
+            runs = f"although {near} and {far} run"
+            if away:
+                runs = (
+                    f"since {near} and {far} last ran together; {' and '.join(away)} does not now"
                 )
+            yield Finding(
+                check="cut_link",
+                subject=f"{near}--{far}",
+                problem=f"The link {near}--{far} carries no packets, {runs}. Traffic takes "
+                "another path where there is one.",
+                remedy=_CUT_REMEDIES[medium_of(seen, link)].format(ends=_ends(seen, link)),
+                nodes=link.nodes,
+            )
+
+
+_CUT_REMEDIES: Final[Mapping[Medium, str]] = {
+    "emulated": "Both ends are processes of one machine ({ends}): their output in the launcher's "
+    "log says more. `innet down` and a new launch make the link anew.",
+    "veth": "Look at both ports ({ends}): `ip link` in their namespaces shows whether they are up, "
+    "and a filter may drop packets there.",
+    "path": "Let UDP pass between {ends}: look at the cable, the route (`ip route get`) and the "
+    "firewalls of both. The agents still reach the launcher, over TCP.",
+}
 
 
 _SLOW_SHARE = 0.7
@@ -49,10 +91,23 @@ class SlowLink:
                     problem=f"The link {link} is slow: it carries {_rate(link.sent_bps)} with "
                     f"{min(link.depths_bytes) // 1000} kB waiting for it; by the topology it is "
                     f"one of {_rate(rate_bps)}.",
-                    remedy="Measure it (iperf3); look for another rate limit on it (tc qdisc), or "
-                    "for a machine that has no time to send. Plans that avoid it: `innet plan`.",
+                    remedy=_SLOW_REMEDIES[medium_of(seen, link.link)].format(
+                        ends=_ends(seen, link.link), node=link.node
+                    ),
+                    nodes=(link.node, link.peer),
                     severity=1 - link.sent_bps / rate_bps,
                 )
+
+
+_SLOW_REMEDIES: Final[Mapping[Medium, str]] = {
+    "emulated": "The process of {node} emulates its rate, and had no time to send: let fewer "
+    "processes run on this machine, emulate a slower or smaller network (--rate), or take more "
+    "cores.",
+    "veth": "Look for another rate limit on it (`tc -s qdisc` in the namespaces of {ends}), or for "
+    "a machine that has no time to send. Plans that avoid it: `innet plan`.",
+    "path": "Measure the path between {ends} (iperf3); look for another rate limit on it (`tc "
+    "qdisc`), or for a machine that has no time to send. Plans that avoid it: `innet plan`.",
+}
 
 
 def _rate(rate_bps: float) -> str:
@@ -84,7 +139,13 @@ class FullQueue:
                     f"{link.span_s:.1f} s.",
                     remedy="The link is overloaded: choose a plan that loads it less "
                     "(`innet plan` shows the load), a smaller transport.max_window, or a faster "
-                    "link. Traffic of other programs does not slow down for innet's.",
+                    "link."
+                    + (
+                        " Traffic of other programs on the path does not slow down for innet's."
+                        if medium_of(seen, link.link) == "path"
+                        else ""
+                    ),
+                    nodes=(link.node, link.peer),
                     severity=link.dropped_queue,
                 )
 
@@ -101,7 +162,7 @@ class LossyLink:
 
     def findings(self, seen: Observation) -> Iterator[Finding]:
         """One finding for each lossy direction; without any, one for each host that retransmits."""
-        lossy = [finding for link in seen.links() if (finding := self._lossy(link)) is not None]
+        lossy = [f for link in seen.links() if (f := self._lossy(seen, link)) is not None]
         yield from lossy
         if not lossy:
             for node in seen.nodes():
@@ -110,7 +171,7 @@ class LossyLink:
     @staticmethod
     def is_undecided(seen: Observation) -> bool:
         """Whether packets are missing or repeated that are lost or late: a longer look shows it."""
-        passages = [link.passage for link in seen.links() if LossyLink._lossy(link) is None]
+        passages = [link.passage for link in seen.links() if LossyLink._lossy(seen, link) is None]
         return any(
             passage is not None and passage.missing > _MISSING_SHARE * passage.sent
             for passage in passages
@@ -120,7 +181,7 @@ class LossyLink:
         )
 
     @staticmethod
-    def _lossy(link: LinkPair) -> Finding | None:
+    def _lossy(seen: Observation, link: LinkPair) -> Finding | None:
         passage = link.passage
         if link.packets_out >= _FEW_PACKETS and link.dropped_loss > _LOST_SHARE * link.packets_out:
             lost, sent, span_s = link.dropped_loss, link.packets_out, link.span_s
@@ -138,10 +199,10 @@ class LossyLink:
             problem=f"The link {link} lost {lost} of {sent} packets "
             f"({100 * lost / sent:.1f} %) within {span_s:.1f} s; by the topology "
             f"it loses {100 * link.link.loss:g} %.",
-            remedy="Every lost packet is retransmitted after a round trip or more. On a real link "
-            "look for a bad cable, a wrong duplex mode, a lower rate (iperf3, tc qdisc) or full "
-            "buffers (ethtool -S, netstat -su).",
+            remedy=f"Every lost packet is retransmitted after a round trip or more. "
+            f"{_LOSSY_REMEDIES[medium_of(seen, link.link)].format(ends=_ends(seen, link.link))}",
             cause="link",
+            nodes=(link.node, link.peer),
             severity=lost / sent,
         )
 
@@ -160,6 +221,16 @@ class LossyLink:
                 cause="repetitions",
                 severity=repeated / asked,
             )
+
+
+_LOSSY_REMEDIES: Final[Mapping[Medium, str]] = {
+    "emulated": "The link is emulated: a loss beyond that of the topology means that the receiver "
+    "had no time to read (`innet doctor` names starved nodes).",
+    "veth": "Look at both ports ({ends}) in their namespaces: `tc -s qdisc` and `ip -s link` count "
+    "what they drop.",
+    "path": "On the path between {ends} look for a bad cable, a wrong duplex mode, a lower rate "
+    "(iperf3, tc qdisc) or full buffers (ethtool -S, netstat -su).",
+}
 
 
 class RefusedSends:

@@ -1,4 +1,4 @@
-"""Checks of nodes: dead, starved, late, without slots, or with a wrong clock."""
+"""Checks of nodes that answer: starved, late, without slots, or with a wrong clock."""
 
 from __future__ import annotations
 
@@ -12,70 +12,25 @@ from innet.node.messages import producer_label
 from innet.observe.doctor.finding import Finding
 from innet.observe.doctor.observation import NodePair, Observation
 
-
-class DeadNode:
-    """A process that should answer but does not."""
-
-    def findings(self, seen: Observation) -> Iterator[Finding]:
-        """A launcher, switches and members of groups that are gone, stopped or silent."""
-        status = seen.after.status
-        run = status.run.run_id
-        if status.stale:
-            yield _dead(
-                "launcher",
-                "the launcher",
-                f"The launcher of {run} is dead, and the network with it.",
-                f"`innet down {run}` removes its remains; then launch it again.",
-            )
-            return
-        alive = seen.after.processes
-        members = {node for group in status.groups for node in group["ranks"]}
-        for node in (*seen.topology.switches, *sorted(members)):
-            if node not in alive:
-                yield _dead(
-                    "gone",
-                    node,
-                    f"{node} is dead: its process is gone.",
-                    "The log of the launcher says how it ended; a group that needs it ends with an "
-                    "error that names it. Start the job, or the network, again.",
-                )
-        for node, process in alive.items():
-            if process.stopped:
-                yield _dead(
-                    "stopped",
-                    node,
-                    f"{node} is stopped: a signal or a debugger holds its process.",
-                    f"`kill -CONT {_pid(seen, node)}` lets it go on.",
-                )
-            elif node in status.malformed:
-                yield Finding(
-                    check="malformed_status",
-                    subject=node,
-                    problem=f"{status.silent[node]}.",
-                    remedy="Its process is of another version of innet, or lies. Look at its "
-                    "machine, and let that join again.",
-                )
-            elif node in status.silent and status.run.control_socket(node).exists():
-                yield _dead(
-                    "silent",
-                    node,
-                    f"{node} runs but does not answer: {status.silent[node]}",
-                    f"Look at what process {_pid(seen, node)} does (py-spy dump), and end it if it "
-                    "hangs.",
-                )
-
-
-def _pid(seen: Observation, node: str) -> int:
-    processes = seen.after.status.run.processes
-    return next(p.identity.pid for p in reversed(processes) if p.node == node)
-
-
-def _dead(cause: str, subject: str, problem: str, remedy: str) -> Finding:
-    return Finding(check="dead_node", subject=subject, problem=problem, remedy=remedy, cause=cause)
-
-
 _WAITING_SHARE = 0.3
 """Share of the time between the looks that a thread was ready but did not run."""
+
+
+def starved_nodes(seen: Observation) -> dict[str, tuple[NodePair, float, float]]:
+    """The nodes whose threads waited for a processor longer than they had one.
+
+    Each with its answers, and the seconds that its threads waited and ran.
+    """
+    found = {}
+    for node in seen.nodes():
+        before = seen.before.status.processes.get(node.name)
+        after = seen.after.status.processes.get(node.name)
+        if before is None or after is None:
+            continue
+        waited_s, ran_s = after.waited_s - before.waited_s, after.ran_s - before.ran_s
+        if waited_s > _WAITING_SHARE * node.span_s and waited_s > ran_s:
+            found[node.name] = (node, waited_s, ran_s)
+    return found
 
 
 class StarvedNode:
@@ -83,25 +38,17 @@ class StarvedNode:
 
     def findings(self, seen: Observation) -> Iterator[Finding]:
         """One finding for each node."""
-        for node in seen.nodes():
-            before = seen.before.processes.get(node.name)
-            after = seen.after.processes.get(node.name)
-            if before is None or after is None:
-                continue
-            waited_s = after.waited_s - before.waited_s
-            ran_s = after.ran_s - before.ran_s
-            if waited_s > _WAITING_SHARE * node.span_s and waited_s > ran_s:
-                yield Finding(
-                    check="starved_node",
-                    subject=node.name,
-                    problem=f"{node.name} is starved of processor: within {node.span_s:.1f} s its "
-                    f"threads ran for {ran_s:.2f} s and waited for a processor for "
-                    f"{waited_s:.2f} s.",
-                    remedy="Too many processes share this machine's processors: end others, set "
-                    "fewer threads for the training (OMP_NUM_THREADS), emulate a smaller or slower "
-                    "network (--rate), or take a machine with more cores.",
-                    severity=waited_s / node.span_s,
-                )
+        for name, (node, waited_s, ran_s) in starved_nodes(seen).items():
+            yield Finding(
+                check="starved_node",
+                subject=name,
+                problem=f"{name} is starved of processor: within {node.span_s:.1f} s its threads "
+                f"ran for {ran_s:.2f} s and waited for a processor for {waited_s:.2f} s.",
+                remedy="Too many processes share this machine's processors: end others, set "
+                "fewer threads for the training (OMP_NUM_THREADS), emulate a smaller or slower "
+                "network (--rate), or take a machine with more cores.",
+                severity=waited_s / node.span_s,
+            )
 
 
 class NoFreeSlot:
@@ -245,6 +192,7 @@ class StragglingRank:
                 remedy="If that is its usual pace, give it less work or a faster machine; if it "
                 "hangs, `py-spy dump` shows where. Its peers' deadline is collectives.timeout_s.",
                 severity=len(late.waiting),
+                nodes=late.nodes,
             )
 
 

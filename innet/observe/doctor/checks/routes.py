@@ -16,9 +16,13 @@ class MissingRoute:
     def findings(self, seen: Observation) -> Iterator[Finding]:
         """One finding for each node that cannot reach some others, or some names."""
         routes = Routes(seen.topology)
-        live = [n for n in seen.topology.nodes if n not in _dead_switches(seen)]
+        states = seen.after.status.state.nodes
+        gone = {n for n, node in states.items() if node.state in ("lost", "restarting", "starting")}
+        live = [n for n in seen.topology.nodes if n not in gone]
         for node in seen.nodes():
-            known = {prefix for prefix, _face, _cost in node.after["routes"]}
+            # A route that is missing at one moment may be on its way.
+            answers = (node.before, node.after)
+            known = {prefix for answer in answers for prefix, _face, _cost in answer["routes"]}
             others = [n for n in live if n != node.name and routes.reaches(node.name, n)]
             unknown = [n for n in others if f"/n/{n}" not in known]
             refused = node.grown("node", "no_route")
@@ -54,11 +58,6 @@ class MissingRoute:
 def _refusals(node: NodePair) -> str:
     count = int(node.after["node"]["no_route"])
     return f"; it has refused {counted(count, 'Interest')} for want of one" if count else ""
-
-
-def _dead_switches(seen: Observation) -> set[str]:
-    """Switches without a process, to which no node has a route."""
-    return {switch for switch in seen.topology.switches if switch not in seen.after.processes}
 
 
 class UnannouncedPrefix:

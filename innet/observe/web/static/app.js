@@ -3,8 +3,9 @@
 import {Charts} from "/charts.js";
 import {checkedPicture, fromFile, History, NotARecording} from "/history.js";
 import {NetworkView} from "/network.js";
-import {showDetails, showEvents, showFindings, showJobs, watchFindings} from "/panels.js";
+import {showDetails, showEvents, showFindings, showJobs, showMachines, watchFindings} from "/panels.js";
 import {enter, LineStream, request} from "/session.js";
+import {LATE, stateOf, STATES} from "/states.js";
 import {byId, clock, colour, element, rate, share} from "/texts.js";
 
 const MODES = {live: ["live", ""], paused: ["paused", "paused"], recording: ["recording", "paused"], lost: ["connection lost", "lost"]};
@@ -133,6 +134,7 @@ function render() {
   byId("clock").dateTime = history.picture.virtual_time ? "" : new Date(1000 * frame.time).toISOString();
   network.update(frame, selection, mode !== "paused" && !REDUCED_MOTION.matches);
   showFindings(frame, mode === "live", history.picture.examined);
+  showMachines(frame, selection?.kind === "machine" ? selection.name : null, (name) => choose({kind: "machine", name}));
   showJobs(frame, history.picture.examined, chooseNode);
   showEvents(history, frame.time, seek);
   showDetails(selection, history, frame, history.picture.commands ? ACTIONS : []);
@@ -178,7 +180,7 @@ function togglePause() {
 }
 
 function choose(found) {
-  if (found?.kind === selection?.kind && found?.index === selection?.index) return;
+  if (found?.kind === selection?.kind && found?.index === selection?.index && found?.name === selection?.name) return;
   selection = found;
   makeCharts();
 }
@@ -210,7 +212,7 @@ function hover(found, x, y) {
 function nodeHint(index, frame) {
   const node = history.picture.nodes[index];
   const late = frame.late.has(node.name) ? ", late" : "";
-  return `${node.kind} ${node.name}: ${frame.states[node.name] ?? "up"}${late}\nCPU ${share(frame.nodes.cpu?.[index])}`;
+  return `${node.kind} ${node.name}: ${stateOf(frame, node.name).about}${late}\nCPU ${share(frame.nodes.cpu?.[index])}`;
 }
 
 function linkHint(index, frame) {
@@ -283,10 +285,17 @@ function legend() {
   byId("legend").replaceChildren(
     line(stroke(1, 2), "1 %"), line(stroke(2, 2.4), "20 %"), line(stroke(3, 3), "50 %"), line(stroke(4, 3.6), "80 %"), line(stroke(5, 4.4), "95 % of the rate"),
     line(bars, "slots, cache hits, CPU"),
-    line(sign("gone", (c) => { c.setLineDash([4, 3]); c.moveTo(0, 6); c.lineTo(26, 6); c.stroke(); c.setLineDash([]); c.beginPath(); c.moveTo(9, 2); c.lineTo(17, 10); c.moveTo(17, 2); c.lineTo(9, 10); c.stroke(); }), "cut, dead"),
+    line(sign("gone", (c) => { c.setLineDash([4, 3]); c.moveTo(0, 6); c.lineTo(26, 6); c.stroke(); c.setLineDash([]); c.beginPath(); c.moveTo(9, 2); c.lineTo(17, 10); c.moveTo(17, 2); c.lineTo(9, 10); c.stroke(); }), "link cut"),
     line(sign("late", (c) => c.fillRect(9, 2, 8, 8)), "queue over 20 %"),
     line(sign("gone", (c) => { c.moveTo(13, 1); c.lineTo(19, 11); c.lineTo(7, 11); c.fill(); }), "drops"),
-    line(sign("late", (c) => { c.moveTo(8, 2); c.lineTo(18, 2); c.lineTo(8, 10); c.lineTo(18, 10); c.closePath(); c.stroke(); }), "late"));
+    line((c) => { c.strokeStyle = colour("soft"); c.setLineDash([2, 2]); c.beginPath(); c.arc(13, 6, 5, 0, 2 * Math.PI); c.stroke(); }, "off"),
+    ...[...Object.values(STATES), LATE].filter(({sign: mark}) => mark).map(({word, colour: name, sign: mark}) => line((c) => {
+      c.strokeStyle = colour(name ?? "gone");
+      c.lineWidth = 1.6;
+      c.beginPath();
+      mark(c, 13, 6, 4);
+      c.stroke();
+    }, word)));
 }
 
 function help() {

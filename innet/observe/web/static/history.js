@@ -40,6 +40,7 @@ function checkedFrame(given) {
     nodes: columns(given.nodes),
     links: columns(given.links),
     cut: new Set(list(given.cut)),
+    machines: list(given.machines).map((m) => ({...m, nodes: list(m.nodes), ran: list(m.ran)})),
     late: new Set(list(given.late)),
     waits: list(given.waits),
     jobs: list(given.jobs).map((j) => ({...j, hosts: list(j.hosts), groups: list(j.groups)})),

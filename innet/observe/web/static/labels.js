@@ -1,12 +1,13 @@
 // The labels of nodes: none hides another, and those of nodes that need attention come first.
 
+import {shownState} from "/states.js";
+
 const SMALL_NODES = 60;
 const MOST_NODES_TO_ALARM = 3000;
 const SWITCH_ROOM_PX = 48;
 const HOST_ROOM_PX = 30;
 const BEYOND_PX = 40;
 const MOST_LETTERS = 16;
-const STATE_WORDS = new Map([["gone", "dead"], ["stopped", "stopped"], ["silent", "silent"]]);
 
 const isFree = (box, taken) => taken.every((other) => box.right <= other.left || other.right <= box.left || box.bottom <= other.top || other.bottom <= box.top);
 
@@ -41,7 +42,7 @@ export class Labels {
     for (const index of [...needed, ...usual]) this.#paintLabel(c, index, taken, needed.has(index), colours);
   }
 
-  #isOdd({name}) { return this.view.frame.late.has(name) || STATE_WORDS.has(this.view.frame.states[name]); }
+  #isOdd({name}) { return shownState(this.view.frame, name).word !== undefined; }
 
   #nodeBox(index) {
     const [x, y] = this.view.places[index];
@@ -62,9 +63,8 @@ export class Labels {
     const [px, py] = places[index];
     if (px < -BEYOND_PX || py < -BEYOND_PX || px > width + BEYOND_PX || py > height + BEYOND_PX) return;
     const isOdd = this.#isOdd(node);
-    const state = frame.states[node.name] ?? "up";
-    const words = STATE_WORDS.get(state) ?? (frame.late.has(node.name) ? "late" : "");
-    const label = words ? `${shortened(node.name)} ${words}` : shortened(node.name);
+    const state = shownState(frame, node.name);
+    const label = state.word ? `${shortened(node.name)} ${state.word}` : shortened(node.name);
     c.font = `${isOdd ? 600 : 400} ${font}px system-ui, sans-serif`;
     const box = this.#labelBox(index, c.measureText(label).width / 2 + 3, taken, isNeeded);
     if (box === null) return;
@@ -74,7 +74,7 @@ export class Labels {
     c.lineWidth = 3;
     c.strokeStyle = colours.surface;
     c.strokeText(label, x, y);
-    c.fillStyle = isOdd ? (state === "up" ? colours.late : colours.gone) : colours.text;
+    c.fillStyle = isOdd ? colours[state.colour ?? "gone"] : colours.text;
     c.fillText(label, x, y);
   }
 

@@ -18,41 +18,24 @@ export function paintLinkMark(c, {kind, x, y}, hostRadius, colours) {
   }
 }
 
-// The sign and outline of a node, by its state.
-export function paintNodeSign(c, [x, y], r, {kind, state, isLate}, colours) {
-  const isBad = state === "gone" || state === "stopped";
+// The sign and outline of a node, by its state in STATES.
+export function paintNodeSign(c, [x, y], r, kind, state, colours) {
   c.beginPath();
   if (kind === "switch") c.roundRect(x - r, y - r, 2 * r, 2 * r, r / 3.5);
   else c.arc(x, y, r, 0, 2 * Math.PI);
   c.fillStyle = colours.node;
   c.fill();
-  c.lineWidth = r < 4 || state === "off" ? 1 : 1.6;
-  c.strokeStyle = state === "off" ? colours.soft : colours["node-line"];
-  if (isBad || state === "silent") c.strokeStyle = colours.gone;
-  if (isLate && state === "up") c.strokeStyle = colours.late;
-  if (isLate || isBad) c.lineWidth = r < 4 ? 2 : 3;
-  if (state === "off") c.setLineDash([2, 2]);
+  c.lineWidth = r < 4 || state.isQuiet ? 1 : 1.6;
+  c.strokeStyle = state.isQuiet ? colours.soft : state.sign ? colours[state.colour ?? "gone"] : colours["node-line"];
+  if (state.sign) c.lineWidth = r < 4 ? 2 : 3;
+  if (state.isQuiet || state.word === "starting") c.setLineDash([2, 2]);
   c.stroke();
   c.setLineDash([]);
-  paintState(c, x, y, r, state, isLate, colours);
-}
-
-function paintState(c, x, y, r, state, isLate, colours) {
-  const s = Math.max(3, 0.5 * r);
-  c.strokeStyle = c.fillStyle = isLate && state === "up" ? colours.late : colours.gone;
+  if (!state.sign) return;
+  c.strokeStyle = colours[state.colour ?? "gone"];
   c.lineWidth = Math.max(1.5, r / 5);
   c.beginPath();
-  if (state === "gone") {
-    c.moveTo(x - s, y - s); c.lineTo(x + s, y + s); c.moveTo(x + s, y - s); c.lineTo(x - s, y + s);
-  } else if (state === "stopped") {
-    c.moveTo(x - s / 2, y - s); c.lineTo(x - s / 2, y + s); c.moveTo(x + s / 2, y - s); c.lineTo(x + s / 2, y + s);
-  } else if (state === "silent") {
-    c.arc(x, y, 1.5, 0, 2 * Math.PI);
-  } else if (isLate) {
-    c.moveTo(x - s, y - s); c.lineTo(x + s, y - s); c.lineTo(x - s, y + s); c.lineTo(x + s, y + s); c.closePath();
-  } else {
-    return;
-  }
+  state.sign(c, x, y, Math.max(3, 0.5 * r));
   c.stroke();
 }
 

@@ -3,13 +3,14 @@
 import {quadtree, select, zoom, zoomIdentity} from "/vendor/libraries.js";
 import {Labels} from "/labels.js";
 import {paintBars, paintLinkMark, paintNodeSign} from "/marks.js";
-import {colour} from "/texts.js";
+import {shownState, stateOf, STATES} from "/states.js";
+import {byId, colour} from "/texts.js";
 
 const USE_BOUNDS = [0.01, 0.2, 0.5, 0.8, 0.95];
 const WIDTHS = [1, 1.6, 2.1, 2.6, 3.2, 4];
 const MARGIN = 50;
 const DENSE_NODES = 150;
-const LEGEND_HEIGHT = 40;
+const LEAST_LEGEND_HEIGHT = 40;
 const MOST_SPACING = 150;
 const NEAR_PX = 16;
 const DOT_SPEED = [0, 26, 44, 70, 100, 130];
@@ -110,7 +111,8 @@ export class NetworkView {
     this.size = Math.max(1, Math.min(1.7, this.width / 1100));
     const margin = MARGIN * Math.min(1.4, this.size);
     const width = Math.max(50, this.width - 2 * margin);
-    const height = Math.max(50, this.height - 2 * margin - LEGEND_HEIGHT);
+    this.legendHeight = Math.max(LEAST_LEGEND_HEIGHT, byId("legend").offsetHeight + 8);
+    const height = Math.max(50, this.height - 2 * margin - this.legendHeight);
     const sx = Math.min(MOST_SPACING, width / Math.max(1e-9, right - left));
     const sy = Math.min(MOST_SPACING, height / Math.max(1e-9, bottom - top));
     this.scale = {x: Math.min(sx, 4 * sy), y: Math.min(sy, 4 * sx)};
@@ -122,7 +124,7 @@ export class NetworkView {
   #base(node) {
     return [
       this.width / 2 + (node.x - this.middle.x) * this.scale.x,
-      (this.height - LEGEND_HEIGHT) / 2 + (node.y - this.middle.y) * this.scale.y,
+      (this.height - this.legendHeight) / 2 + (node.y - this.middle.y) * this.scale.y,
     ];
   }
 
@@ -271,7 +273,7 @@ export class NetworkView {
       const line = this.#line(direction);
       if (!this.#isVisible(line)) continue;
       const ends = [nodes[links[link].a].name, nodes[links[link].b].name];
-      const isDown = this.frame.cut.has(link) || ends.some((name) => this.frame.states[name] === "gone");
+      const isDown = this.frame.cut.has(link) || ends.some((name) => stateOf(this.frame, name) === STATES.lost);
       const use = isDown ? 0 : this.history.use(this.frame, direction) ?? 0;
       const level = useClass(use);
       const path = isDown ? down : paths[level];
@@ -331,18 +333,23 @@ export class NetworkView {
 
   #paintNode(c, node, index, r, colours) {
     const place = this.places[index];
-    const state = this.frame.states[node.name] ?? "up";
-    const isLate = this.frame.late.has(node.name);
-    paintNodeSign(c, place, r, {kind: node.kind, state, isLate}, colours);
-    if (state === "up" && node.kind === "switch" && r >= 7) paintBars(c, place, r, this.#shares(node, index), colours);
-    else if (state === "up" && node.kind === "host" && !isLate) this.#paintCore(c, ...place, r, index, colours);
-    if (this.selection?.kind === "node" && this.selection.index === index) {
+    const state = shownState(this.frame, node.name);
+    const isUp = stateOf(this.frame, node.name) === STATES.up;
+    paintNodeSign(c, place, r, node.kind, state, colours);
+    if (isUp && node.kind === "switch" && r >= 7) paintBars(c, place, r, this.#shares(node, index), colours);
+    else if (state === STATES.up && node.kind === "host") this.#paintCore(c, ...place, r, index, colours);
+    if (this.#isSelected(node, index)) {
       c.strokeStyle = colours.accent;
       c.lineWidth = 3;
       c.beginPath();
       c.arc(...place, r * (node.kind === "switch" ? 1.42 : 1) + 5, 0, 2 * Math.PI);
       c.stroke();
     }
+  }
+
+  #isSelected(node, index) {
+    if (this.selection?.kind === "machine") return this.frame.machines.find(({name}) => name === this.selection.name)?.nodes.includes(node.name);
+    return this.selection?.kind === "node" && this.selection.index === index;
   }
 
   #shares(node, index) {

@@ -1,15 +1,13 @@
 // The panels beside the network: findings, the selection, jobs and ranks, events.
 
+import {shownState, stateOf} from "/states.js";
 import {byId, clock, element, figure, rate, share, size} from "/texts.js";
 
 const MOST_RANKS = 64;
 const MOST_EVENTS = 60;
-const STATES = {
-  up: "up", off: "no process runs there", silent: "runs, and does not report", stopped: "stopped by a signal", gone: "dead",
-};
 
 export function showFindings(frame, isLive, isExamined) {
-  const cards = frame.findings.map(({problem, remedy, more}) => element("div", {class: "card"},
+  const cards = frame.findings.map(({problem, remedy, more, level}) => element("div", {class: level === "note" ? "card note" : "card"},
     element("p", {}, ...withCommands(problem)),
     more ? element("p", {class: "more"}, ...withCommands(more)) : null,
     element("p", {class: "step"}, ...withCommands(remedy))));
@@ -41,6 +39,32 @@ export function watchFindings() {
 // Texts of findings have commands between backticks.
 const withCommands = (text) => String(text).split("`").map((part, i) => (i % 2 ? element("code", {}, part) : part));
 
+// The section is there where the network has several machines.
+export function showMachines(frame, selected, onSelect) {
+  byId("machines-section").hidden = frame.machines.length === 0;
+  const odd = frame.machines.filter(({state}) => state !== "up");
+  const shown = frame.machines.length <= MOST_RANKS ? frame.machines : odd.slice(0, MOST_RANKS);
+  const chips = shown.map(({name, address, state, since_s: since, why, nodes, ran}) => {
+    const kind = {lost: "bad", starting: "late"}[state] ?? "";
+    const about = [`${address || "no address"}, ${state} since ${clock(since, false)}`, why, `nodes: ${nodes.join(", ")}`, ran.length ? `ran there: ${ran.join(", ")}` : ""];
+    const word = state === "up" ? "" : ` ${state}`;
+    return element("li", {}, element("button", {class: kind, title: about.filter(Boolean).join("\n"), "aria-pressed": String(name === selected), onclick: () => onSelect(name)}, `${name}${word}`));
+  });
+  const more = frame.machines.length - shown.length;
+  replaceIfChanged(byId("machines"), [element("ul", {class: "ranks"}, ...chips), ...(more ? [element("p", {class: "none"}, `${more} more machines`)] : [])]);
+}
+
+function machineDetails(name, frame) {
+  const machine = frame.machines.find((each) => each.name === name);
+  if (!machine) return [element("p", {class: "none"}, `${name} is no machine of the network at this time.`)];
+  const {address, state, since_s: since, why, nodes, ran} = machine;
+  return [
+    element("div", {class: "name"}, `Machine ${name}: ${state}`),
+    element("table", {}, element("tbody", {}, row("address", address || "–"), row("since", clock(since, false)), row("nodes", nodes.join(", ")),
+      ran.length ? row("ran there", ran.join(", ")) : null, why ? row("why", String(why)) : null)),
+  ];
+}
+
 export function showJobs(frame, isExamined, onSelect) {
   const waits = new Map();
   for (const wait of frame.waits) waits.set(wait.node, [...(waits.get(wait.node) ?? []), wait]);
@@ -57,16 +81,15 @@ function jobParts(job, frame, waits, onSelect) {
 function groupPart(group, frame, waits, onSelect) {
   const ranks = Array.isArray(group.ranks) ? group.ranks : [];
   const late = ranks.filter((node) => frame.late.has(node));
-  const held = ranks.filter((node) => ["gone", "stopped", "silent"].includes(frame.states[node]));
+  const held = ranks.filter((node) => stateOf(frame, node).isBad);
   const blockers = [...late, ...held.filter((node) => !late.includes(node))];
   const waiting = ranks.filter((node) => waits.has(node) && !blockers.includes(node));
-  const isOdd = (node) => frame.late.has(node) || ["gone", "stopped", "silent"].includes(frame.states[node]);
+  const isOdd = (node) => shownState(frame, node).word !== undefined;
   const shown = ranks.length <= MOST_RANKS ? ranks : ranks.filter(isOdd).slice(0, MOST_RANKS);
   const chips = shown.map((node) => {
-    const state = frame.states[node] ?? "up";
-    const isBad = ["gone", "stopped", "silent"].includes(state);
-    const kind = isBad ? "bad" : frame.late.has(node) ? "late" : waits.has(node) ? "waits" : "";
-    const word = isBad ? ` ${{gone: "dead"}[state] ?? state}` : frame.late.has(node) ? " late" : "";
+    const state = shownState(frame, node);
+    const kind = state.isBad ? "bad" : state.word ? "late" : waits.has(node) ? "waits" : "";
+    const word = state.word ? ` ${state.word}` : "";
     const operations = (waits.get(node) ?? []).map((w) => `operation ${w.number}: ${w.missing}`).join("\n");
     return element("li", {}, element("button", {class: kind, title: operations, onclick: () => onSelect(node)}, `${ranks.indexOf(node)} ${node}${word}`));
   });
@@ -90,6 +113,8 @@ export function showDetails(selection, history, frame, actions) {
   const box = byId("details");
   if (selection === null) {
     replaceIfChanged(box, [element("p", {class: "none"}, "Click a node or a link; arrow keys select nodes.")]);
+  } else if (selection.kind === "machine") {
+    replaceIfChanged(box, machineDetails(selection.name, frame));
   } else if (selection.kind === "link") {
     replaceIfChanged(box, linkDetails(selection.index, history, frame));
   } else {
@@ -121,7 +146,8 @@ function linkDetails(index, history, frame) {
 
 function nodeDetails(index, history, frame, actions) {
   const node = history.picture.nodes[index];
-  const state = frame.states[node.name] ?? "up";
+  const state = stateOf(frame, node.name);
+  const machine = frame.machines.find(({nodes}) => nodes.includes(node.name));
   const value = (column) => frame.nodes[column]?.[index];
   const of = node.kind === "switch"
     ? [row("slots", `${figure(value("slots_in_use"))} of ${figure(node.slots)}`), row("sums", `${figure(value("sums_per_s"))}/s`),
@@ -130,11 +156,11 @@ function nodeDetails(index, history, frame, actions) {
   const waits = frame.waits.filter((wait) => wait.node === node.name)
     .map((wait) => row(`operation ${wait.number}`, String(wait.missing || "in progress")));
   return [
-    element("div", {class: "name"}, `${node.kind === "switch" ? "Switch" : "Host"} ${node.name}: ${STATES[state] ?? "unknown"}${frame.late.has(node.name) ? ", late" : ""}`),
-    element("table", {}, element("tbody", {}, row("CPU", share(value("cpu"))), row("memory", size(value("memory_bytes"))), ...of,
+    element("div", {class: "name"}, `${node.kind === "switch" ? "Switch" : "Host"} ${node.name}: ${state.about}${frame.late.has(node.name) ? ", late" : ""}`),
+    element("table", {}, element("tbody", {}, machine ? row("machine", `${machine.name} (${machine.address || "no address"}), ${machine.state}`) : null, row("CPU", share(value("cpu"))), row("memory", size(value("memory_bytes"))), ...of,
       row("pending Interests", figure(value("pending"))), row("refused packets", `${figure(value("refused_per_s"))}/s`), ...waits)),
     history.picture.commands ? element("div", {class: "actions"}, ...actions.map(([label, action]) =>
-      element("button", {disabled: state !== "up", onclick: () => action(node.name)}, label))) : null,
+      element("button", {disabled: (frame.states[node.name] ?? "up") !== "up", onclick: () => action(node.name)}, label))) : null,
   ].filter(Boolean);
 }
 
