@@ -114,3 +114,31 @@ async def test_a_cut_path_is_named_before_what_follows_from_it() -> None:
         assert "machine h2 (10.0.0.3)" in found["cut_link"]["remedy"]
         assert "Let UDP pass between" in found["cut_link"]["remedy"]
         assert {f["because"] for c, f in found.items() if c != "cut_link"} <= {"h2--s0"}
+
+
+async def test_a_launch_that_udp_cannot_pass_says_so_once() -> None:
+    async with machines(3) as lab:
+        await Cuts(lab).cut_links("h0", "h2")
+        up = lab.up(star(["h1", "h2"]))
+        await up.says("0 of 2 machines joined")
+        agents = [lab.join(machine, machine) for machine in ("h1", "h2")]
+        assert await up.ends() != 0
+        assert up.text.count("no UDP datagram passes between machine") == 1
+        assert "machine launcher (10.0.0.1, port" in up.text
+        assert "launcher has ended" not in up.text
+        assert "missing: h" not in up.text.partition("all machines joined")[2]
+        for agent in agents:
+            kill(agent)
+
+
+async def test_an_agent_says_what_is_in_its_way() -> None:
+    async with machines(3) as lab:
+        up = lab.up(star(["h1", "h2"]))
+        await up.says("0 of 2 machines joined")
+        await Cuts(lab).part("h2")
+        agent = lab.join("h2", "h2")
+        said = await agent.says("not joined yet")
+        assert "nobody listens" not in said
+        assert "10.0.0.1:4711" in said
+        assert "ip route get 10.0.0.1" in said
+        kill(agent)
