@@ -9,20 +9,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import zmq
 import zmq.asyncio
 
-from innet.kv.events.endpoints import Endpoints
 from innet.kv.events.follower import Stream, StreamFollower
-from innet.kv.events.publisher import END, NUMBER_BYTES
+from innet.kv.events.publisher import END
 from innet.kv.events.wire import AllCleared, Batch, BlocksStored, Event, encode
+from tests.kv.event_publisher import Frames, StandInPublisher, numbered
 
 TOPIC = b"kv@h0@llama"
 
 
-def batch_of(number: int) -> bytes:
+def message_of(number: int) -> Frames:
     """A batch with the block of its number."""
-    return encode(Batch(float(number), (BlocksStored((number,)),)))
+    return [TOPIC, numbered(number), encode(Batch(float(number), (BlocksStored((number,)),)))]
 
 
 @dataclass
@@ -39,50 +38,18 @@ class Buffer:
     newest: int = 3
     at_once: int = 100
 
-    def replay(self, first: int) -> list[int]:
-        """The numbers that a replay has; -1 ends it."""
-        found = [*range(max(first, self.oldest), self.newest + 1), -1]
-        return found[: self.at_once]
-
-
-class Publisher:
-    """Answers requests for replays from a buffer."""
-
-    def __init__(self, folder: Path, context: zmq.asyncio.Context, buffer: Buffer) -> None:
-        self.endpoints = Endpoints.of(f"ipc://{folder}/events")
-        self.buffer = buffer
-        self._live = context.socket(zmq.XPUB)
-        self._router = context.socket(zmq.ROUTER)
-        self._live.bind(self.endpoints.events)
-        self._router.bind(self.endpoints.replay)
-
-    async def run(self) -> None:
-        """Answer until cancelled."""
-        while True:
-            name, _, number = await self._router.recv_multipart()
-            for each in self.buffer.replay(int.from_bytes(number, "big")):
-                frames = [b"", END, b""] if each < 0 else [TOPIC, numbered(each), batch_of(each)]
-                await self._router.send_multipart([name, b"", *frames])
-
-    async def subscribed(self) -> None:
-        """Wait for the subscription."""
-        await self._live.recv()
-
-    async def publish(self, number: int) -> None:
-        """Send a live batch, and none of those before it."""
-        self.buffer.newest = number
-        await self._live.send_multipart([TOPIC, numbered(number), batch_of(number)])
-
-
-def numbered(number: int) -> bytes:
-    return number.to_bytes(NUMBER_BYTES, "big")
+    def replay(self, first: int) -> list[Frames]:
+        """The messages of a replay."""
+        batches = range(max(first, self.oldest), self.newest + 1)
+        return [*map(message_of, batches), [b"", END, b""]][: self.at_once]
 
 
 class Followed:
     """A publisher with a script, and what a follower applies of its stream."""
 
-    def __init__(self, publisher: Publisher) -> None:
+    def __init__(self, publisher: StandInPublisher, buffer: Buffer) -> None:
         self.publisher = publisher
+        self.buffer = buffer
         self.blocks: list[int] = []
         self._changed = asyncio.Event()
 
@@ -96,6 +63,11 @@ class Followed:
                     self.blocks.clear()
         self._changed.set()
 
+    async def publish(self, number: int) -> None:
+        """Publish a batch, and none of those before it."""
+        self.buffer.newest = number
+        await self.publisher.publish(message_of(number))
+
     async def until(self, *blocks: int) -> None:
         """Wait until these are the blocks."""
         while tuple(self.blocks) != blocks:
@@ -106,7 +78,7 @@ class Followed:
 @asynccontextmanager
 async def followed(folder: Path, buffer: Buffer) -> AsyncIterator[Followed]:
     context = zmq.asyncio.Context()
-    there = Followed(Publisher(folder, context, buffer))
+    there = Followed(StandInPublisher(folder, context, buffer.replay), buffer)
     follower = StreamFollower(Stream("h0", there.publisher.endpoints), context, there.apply)
     tasks = [asyncio.create_task(each.run()) for each in (there.publisher, follower)]
     try:
@@ -139,10 +111,10 @@ async def test_lost_batches_are_logged_once_for_each_replay_without_them(
     async with followed(tmp_path, Buffer(oldest=5, newest=6)) as there:
         await there.until(5, 6)
         await there.publisher.subscribed()
-        there.publisher.buffer.oldest = 14
-        await there.publisher.publish(16)
+        there.buffer.oldest = 14
+        await there.publish(16)
         await there.until(5, 6, 14, 15, 16)
-        await there.publisher.publish(17)
+        await there.publish(17)
         await there.until(5, 6, 14, 15, 16, 17)
     [first, second] = [record.getMessage() for record in caplog.records]
     assert "h0: 5 batches of KV events are lost" in first

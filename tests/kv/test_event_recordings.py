@@ -14,15 +14,14 @@ from pathlib import Path
 import aiohttp
 import msgpack
 import pytest
-import zmq
 import zmq.asyncio
 
-from innet.kv.events.endpoints import Endpoints
 from innet.kv.events.follower import Stream
 from innet.kv.events.index import PrefixIndex
 from innet.kv.events.publisher import END, NUMBER_BYTES
 from innet.kv.events.service import PoolDirectory, following, serving
 from innet.kv.events.wire import Event
+from tests.kv.event_publisher import Frames, StandInPublisher, numbered
 from tests.kv.recordings.record import SIZE, TOKENS, tokens
 
 RECORDINGS = sorted(Path(__file__).parent.glob("recordings/*.json"))
@@ -46,36 +45,9 @@ LAST = msgpack.packb([9.0, [{"type": "BlockStored", "block_hashes": [9], "parent
                              "token_ids": [9], "block_size": 1}], 0])  # fmt: skip
 """A batch of one event, which is published live."""
 
-Frames = list[bytes]
-
 
 def frames(recorded: list[list[str]]) -> list[Frames]:
     return [[bytes.fromhex(frame) for frame in message] for message in recorded]
-
-
-class Engine:
-    """Sends recorded messages: live ones when a test says so, a replay whenever it is requested."""
-
-    def __init__(self, folder: Path, context: zmq.asyncio.Context, replay: list[Frames]) -> None:
-        self.endpoints = Endpoints.of(f"ipc://{folder}/events")
-        self.replay = replay
-        self._live = context.socket(zmq.XPUB)
-        self._router = context.socket(zmq.ROUTER)
-        self._live.bind(self.endpoints.events)
-        self._router.bind(self.endpoints.replay)
-
-    async def run(self) -> None:
-        """Answer until cancelled."""
-        while True:
-            name, _, number = await self._router.recv_multipart()
-            for message in self.replay:
-                if message[-2] >= number:  # as the end's is
-                    await self._router.send_multipart([name, b"", *message])
-
-    async def publish(self, message: Frames) -> None:
-        """Send a live message to the first subscriber."""
-        await self._live.recv()
-        await self._live.send_multipart(message)
 
 
 class Watched(PoolDirectory):
@@ -97,9 +69,16 @@ class Watched(PoolDirectory):
 
 
 @asynccontextmanager
-async def followed(folder: Path, replay: list[Frames]) -> AsyncIterator[tuple[Engine, Watched]]:
+async def followed(
+    folder: Path, replay: list[Frames]
+) -> AsyncIterator[tuple[StandInPublisher, Watched]]:
+    """A directory that follows an engine with these messages in its replays."""
+
+    def replayed(first: int) -> list[Frames]:
+        return [message for message in replay if message[-2] >= numbered(first)]  # as the end's is
+
     context = zmq.asyncio.Context()
-    engine, directory = Engine(folder, context, replay), Watched()
+    engine, directory = StandInPublisher(folder, context, replayed), Watched()
     task = asyncio.create_task(engine.run())
     try:
         async with asyncio.timeout(60):
@@ -141,8 +120,9 @@ async def test_prompts_of_an_engine_are_found_after_a_replay_and_live(
         assert index.models == ["llama" if has_topics else ""]
         assert found(index, index.models[0]) == expected(path)
         number = int.from_bytes(replay[-2][-2], "big") + 1
-        last = [live[0][0], number.to_bytes(NUMBER_BYTES, "big"), LAST]
-        engine.replay.insert(-1, last if has_topics else last[1:])
+        last = [live[0][0], numbered(number), LAST]
+        replay.insert(-1, last if has_topics else last[1:])
+        await engine.subscribed()
         await engine.publish(last)
         await directory.until(lambda: index.locate("llama", (9,)).tokens > 0)
         assert index.models == ["llama"]
