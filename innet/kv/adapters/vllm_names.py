@@ -11,6 +11,7 @@ REPLACING: Final = (
     "start_weight_update",
     "start_draft_weight_update",
     "update_weights",
+    "reset_weights",
 )
 LOADER: Final = ("vllm.lora.worker_manager", "WorkerLoRAManager", "_load_adapter")
 """Loads an adapter, given the manager and the request."""

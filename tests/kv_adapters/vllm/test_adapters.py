@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import shutil
 from collections.abc import Callable, Iterator
 from copy import deepcopy
@@ -26,6 +27,7 @@ from innet.errors import KVError
 from innet.kv.adapters.vllm import InnetConnector, connector
 from innet.kv.adapters.vllm.cache_identity import CacheIdentity, ConnectorOptions
 from innet.kv.adapters.vllm.chunk_names import ChunkName, ChunkNames
+from innet.kv.adapters.vllm_names import REPLACING
 from innet.kv.labels import EVERYTHING, read_labels
 from tests.kv.fake_network import TENANT
 from tests.kv_adapters.hosts import Hosts
@@ -42,8 +44,9 @@ def loader() -> Iterator[None]:
     """vLLM's functions, without a model behind them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(WorkerLoRAManager, "_load_adapter", lambda self, request: request)
-        for name in ("reload_weights", "start_weight_update", "update_weights"):
+        for name in REPLACING:
             patch.setattr(Worker, name, lambda self: None)
+        patch.setattr(Worker, "sleep", lambda self, level=1: None)
         yield
 
 
@@ -137,17 +140,53 @@ def test_a_vllm_that_cannot_be_observed_shares_no_adapters(
     assert computed(engine("a")) == LOADED, "the model itself is shared"
 
 
-@pytest.mark.parametrize("replace", ["reload_weights", "start_weight_update", "update_weights"])
+class Model(torch.nn.Module):
+    """Of a worker."""
+
+    def load_weights(self, weights: list[tuple[str, torch.Tensor]]) -> None:
+        """As a trainer calls it."""
+
+
+@pytest.mark.parametrize(
+    "replace",
+    [
+        *(
+            functools.partial(lambda name: getattr(Worker, name)(object()), each)
+            for each in REPLACING
+        ),
+        lambda: Worker.sleep(object(), 2),
+        lambda: Worker.sleep(object(), level=2),
+        lambda: Model().load_weights([]),
+    ],
+)
 def test_weights_that_are_replaced_while_serving_end_the_sharing(
-    engine: MakeEngine, replace: str
+    engine: MakeEngine, replace: Callable[[], None]
 ) -> None:
     one = engine("a")
     computed(one)
-    getattr(Worker, replace)(object())
+    replace()
     computed(one, OTHER)
     other = engine("b")
     assert computed(other, OTHER) == len(PROMPT), "nothing was saved"
     assert computed(one, PROMPT[:CHUNK] + OTHER) == len(PROMPT), "its own cache alone is used"
+
+
+def test_an_engine_that_keeps_its_weights_while_it_sleeps_goes_on_sharing(
+    engine: MakeEngine,
+) -> None:
+    one = engine("a")
+    Worker.sleep(object())
+    computed(one)
+    assert computed(engine("b")) == LOADED
+
+
+def test_an_engine_whose_loaders_have_other_names_says_that_it_cannot_be_observed(
+    engine: MakeEngine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in REPLACING:
+        monkeypatch.delattr(Worker, name)
+    engine("a")
+    assert "does not notice when it replaces the model's weights" in caplog.text
 
 
 SEEDS = pytest.mark.parametrize(
@@ -276,6 +315,7 @@ def _change(section: str, name: str, value: Any) -> Callable[[VllmConfig], None]
         _change("model_config", "hf_overrides", {"rope_theta": 1.0}),
         _change("cache_config", "cache_dtype", "fp8"),
         _change("cache_config", "kv_cache_dtype_skip_layers", ["0"]),
+        _change("cache_config", "use_replayssm", True),
         _change("attention_config", "use_non_causal", True),
         _change(
             "model_config",
@@ -295,6 +335,23 @@ def test_settings_that_change_keys_and_values_count(
         for each in (config, changed)
     }
     assert len(names) == 2
+
+
+@pytest.mark.parametrize(
+    ("rotary", "is_shared"), [("longrope", False), ("dynamic", False), ("yarn", True)]
+)
+def test_longest_prompts_count_where_rotary_encodings_depend_on_them(
+    config: VllmConfig, rotary: str, is_shared: bool
+) -> None:
+    """vLLM computes all prompts of Phi 3 with other factors when it accepts longer ones."""
+    options, names = ConnectorOptions(chunk_tokens=CHUNK), set()
+    for longest in (128, 256):
+        changed = deepcopy(config)
+        changed.model_config.hf_config.rope_parameters = {"rope_type": rotary, "factor": 2.0}
+        changed.model_config.max_model_len = longest
+        identity = CacheIdentity(changed, cache_config(), options, "ab" * 16)
+        names.add(identity.key(0, ChunkName(b"x")).name)
+    assert (len(names) == 1) == is_shared
 
 
 def test_engines_that_will_share_nothing_say_which_setting_differs(

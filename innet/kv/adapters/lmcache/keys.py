@@ -94,6 +94,7 @@ class UnnamedWeights:
         if WORKER[0] not in sys.modules:  # LMCache's own tools have no engine
             return
         self._replacements.observe(*WORKER, REPLACING)
+        self._replacements.observe_models()
         if options.adapters != "ignored":
             self._adapters.observe(*LOADER[:2], LOADER[2:])
 

@@ -43,9 +43,17 @@ class LoadedWeights:
             adapters: identifies adapters when they are loaded.
         """
         self.replacements.observe(*WORKER, REPLACING)
+        self.replacements.observe_models()
+        observe(*WORKER, "sleep", self.sleep)
         self._is_observing_adapters = observe(
             *LOADER, functools.partial(self.load_adapter, adapters)
         )
+
+    def sleep(self, sleep: Callable[..., Result], worker: Any, level: int = 1) -> Result:
+        """Sleep; level 2 drops the weights, and who wakes the engine loads some again."""
+        if level > 1:
+            return self.replacements.replace(f"sleep at level {level}", sleep, worker, level)
+        return sleep(worker, level)
 
     def load_adapter(
         self, adapters: AdapterFiles, load: Callable[..., Result], loader: Any, request: LoRARequest
