@@ -56,18 +56,25 @@ def test_each_form_of_an_adapter_is_read(adapter: Path) -> None:
         ("speculative_draft_model_path", "someone/draft"),
         ("mm_process_config", {"image": {"max_pixels": 9}}),
         ("rl_quant_profile", "x"),
+        ("weight_version", "2"),
+        ("forward_hooks", [{"target_modules": ["mlp"], "hook_factory": "x:y"}]),
+        ("cp_strategy", "zigzag"),
+        ("enable_deepseek_v4_fp4_indexer", True),
     ],
 )
 def test_settings_count(name: str, value: Any) -> None:
     assert facts(**{name: value}) != facts(**{name: None})
 
 
-def test_scales_of_a_quantised_cache_count_by_their_contents(tmp_path: Path) -> None:
-    scales = tmp_path / "scales.json"
-    scales.write_text('{"k": 1}')
-    before = facts(quantization_param_path=str(scales))
-    scales.write_text('{"k": 2}')
-    assert facts(quantization_param_path=str(scales)) != before
+@pytest.mark.parametrize(
+    "setting", ["quantization_param_path", "kt_weight_path", "decrypted_config_file"]
+)
+def test_files_count_by_their_contents(setting: str, tmp_path: Path) -> None:
+    file = tmp_path / "scales.json"
+    file.write_text('{"k": 1}')
+    before = facts(**{setting: str(file)})
+    file.write_text('{"k": 2}')
+    assert facts(**{setting: str(file)}) != before
 
 
 def test_files_that_are_not_here_are_refused_with_the_setting(tmp_path: Path) -> None:

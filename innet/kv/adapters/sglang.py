@@ -16,7 +16,9 @@ from __future__ import annotations
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
+import sglang
 import torch
+from sglang.srt.mem_cache import utils
 from sglang.srt.mem_cache.hicache_storage import (
     HiCacheStorage,
     HiCacheStorageConfig,
@@ -68,7 +70,7 @@ class InnetHiCacheStorage(HiCacheStorage):
         arguments: other arguments of SGLang's storages; not used.
 
     Raises:
-        KVError: an option is unknown, or its value out of range.
+        KVError: an option is unknown, or its value out of range; or this SGLang is too old.
         EmulationError: this process was not started by ``innet run``.
     """
 
@@ -79,6 +81,7 @@ class InnetHiCacheStorage(HiCacheStorage):
         options, pool = AdapterOptions.read(
             f"extra_config[{_OPTIONS_KEY!r}]", extra.get(_OPTIONS_KEY, {}), engine="sglang"
         )
+        _require_namespaces()
         self._config = storage_config
         self._codec = options.codec
         arguments = _server_arguments()
@@ -88,6 +91,7 @@ class InnetHiCacheStorage(HiCacheStorage):
         self._model = model_facts(model or "", options.weights)
         self._replacements = WeightReplacements()
         self._replacements.observe(*UPDATER, REPLACING)
+        self._replacements.observe_models()
         self._families: dict[str, BlockFamily] = {}
         self._member = pool_of_process.enter(pool, options.members)
         self._blocks = self._member.blocks
@@ -353,6 +357,7 @@ class InnetHiCacheStorage(HiCacheStorage):
         own = self._settings
         others = {name: value for name, value in own.items() if name not in _LABELLED}
         settings = {f"--{name.replace('_', '-')}": own.get(name, "") for name in _LABELLED} | {
+            "SGLang": sglang.__version__,
             "type, page size and ranks": layout,
             "--hicache-mem-layout": host.layout,
             "--lora-paths and other settings": key_hash(str(others)).hex()[:16],
@@ -364,6 +369,7 @@ class InnetHiCacheStorage(HiCacheStorage):
         config = self._config
         return {
             **self._model,
+            "sglang": sglang.__version__,
             "settings": self._settings,
             "context_parallel": [config.attn_cp_rank, config.attn_cp_size],
             "decode_context_parallel": [config.dcp_rank, config.dcp_size],
@@ -383,6 +389,18 @@ def _server_arguments() -> Any:
         return get_server_args()
     except ValueError:
         return None
+
+
+def _require_namespaces() -> None:
+    """
+    Raises:
+        KVError: prompts with different adapters or salts have the same pages.
+    """
+    if not hasattr(utils, "storage_namespace_seed"):
+        raise KVError(
+            f"SGLang {sglang.__version__} names the pages in its storage by their tokens alone, so "
+            "prompts with different adapters or salts would load each other's: update it to 0.5.23"
+        )
 
 
 def _check_pages(host: Any) -> None:

@@ -36,14 +36,28 @@ _FACTS: Final = (
     "quantization",
     "modelopt_quant",
     "rl_quant_profile",
+    "quantize_and_serve",
+    "weight_version",
+    "forward_hooks",
+    "kt_method",
+    "kt_num_gpu_experts",
+    "remote_instance_weight_loader_seed_instance_ip",
+    "remote_instance_weight_loader_seed_instance_service_port",
+    "cp_strategy",  # which tokens and layers a rank has
+    "enable_kv_cache_sharding",
+    "enable_dsa_cache_layer_split",
     "kv_cache_dtype",
     "prefill_kv_cache_dequant_dtype",
     "qsa_indexer_dtype",
+    "enable_deepseek_v4_fp4_indexer",
     "mamba_ssm_dtype",
     "enable_int8_mamba_checkpoint",
     "enable_mamba_cache_stochastic_rounding",
+    "enable_linear_replayssm",
+    "linear_replayssm_cache_len",
     "enable_precise_embedding_interpolation",
     "enable_encoder_swa_bounded_replay",
+    "enable_decoder_swa_bounded_replay",
     "enable_hisparse",
     "language_model_only",
     "mm_process_config",
@@ -57,9 +71,17 @@ _FACTS: Final = (
     "speculative_draft_kv_cache_dtype",
     "speculative_draft_window_size",
     "speculative_draft_sink_size",
+    "enable_multi_layer_eagle",
 )
-_FILES: Final = ("quantization_param_path", "uno_lora_path")
-"""Files and folders whose contents count: scales of a quantised cache, a draft's adapter."""
+_FILES: Final = (
+    "quantization_param_path",  # scales of a quantised cache
+    "uno_lora_path",  # a draft's adapter
+    "kt_weight_path",  # experts on the processor
+    "modelopt_checkpoint_restore_path",
+    "decrypted_config_file",
+    "decrypted_draft_config_file",
+)
+"""Files and folders whose contents count."""
 
 
 def settings_facts(arguments: Any, weights: str) -> dict[str, Any]:

@@ -72,6 +72,27 @@ def indices(*pages: int) -> torch.Tensor:
     return torch.cat([torch.arange(PAGE) + number * PAGE for number in pages])
 
 
+def test_versions_of_sglang_share_no_pages(
+    storages: tuple[InnetHiCacheStorage, InnetHiCacheStorage],
+    hosts: Hosts,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    storages[0].set("p0", page(0))
+    monkeypatch.setattr("sglang.__version__", "0.6.0")
+    with hosts.at("b", storage):
+        other = make()
+        assert not other.exists("p0")
+        other.close()
+
+
+def test_an_sglang_that_names_pages_by_tokens_alone_is_refused(
+    hosts: Hosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr("sglang.srt.mem_cache.utils.storage_namespace_seed")
+    with hosts.at("a", storage), pytest.raises(KVError, match=r"update it to 0\.5\.23"):
+        make()
+
+
 def test_what_one_host_sets_another_gets(
     storages: tuple[InnetHiCacheStorage, InnetHiCacheStorage],
 ) -> None:
