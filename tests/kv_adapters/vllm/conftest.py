@@ -23,10 +23,15 @@ class MakeEngine(Protocol):
         host: its name.
         own: vLLM's configuration; by default that of the module.
         cache: vLLM's, of the cache; by default that of full attention in all layers.
+        built: vLLM's configuration in the worker, which has built the model; by default the same.
     """
 
     def __call__(
-        self, host: str, own: VllmConfig | None = None, cache: KVCacheConfig | None = None
+        self,
+        host: str,
+        own: VllmConfig | None = None,
+        cache: KVCacheConfig | None = None,
+        built: VllmConfig | None = None,
     ) -> Engine: ...
 
 
@@ -48,10 +53,13 @@ def engine(config: VllmConfig, hosts: Hosts) -> Iterator[MakeEngine]:
     made = []
 
     def make(
-        host: str, own: VllmConfig | None = None, cache: KVCacheConfig | None = None
+        host: str,
+        own: VllmConfig | None = None,
+        cache: KVCacheConfig | None = None,
+        built: VllmConfig | None = None,
     ) -> Engine:
         with hosts.at(host, connector):
-            made.append(Engine(own or config, cache))
+            made.append(Engine(own or config, cache, built))
         return made[-1]
 
     yield make

@@ -157,9 +157,15 @@ class Engine:
     Args:
         config: vLLM's.
         cache: vLLM's, of the cache; by default that of full attention in all layers.
+        built: vLLM's configuration in the worker, which has built the model; by default the same.
     """
 
-    def __init__(self, config: VllmConfig, cache: KVCacheConfig | None = None) -> None:
+    def __init__(
+        self,
+        config: VllmConfig,
+        cache: KVCacheConfig | None = None,
+        built: VllmConfig | None = None,
+    ) -> None:
         self._hash = get_hash_fn_by_name(config.cache_config.prefix_caching_hash_algo)
         init_none_hash(self._hash)
         cache = cache or cache_config()
@@ -173,7 +179,9 @@ class Engine:
         config.cache_config.num_gpu_blocks = BLOCKS
         register_all_kvcache_specs(config)
         # As in vLLM: the worker's side before the scheduler's.
-        self.worker = KVConnectorFactory.create_connector(config, KVConnectorRole.WORKER, cache)
+        self.worker = KVConnectorFactory.create_connector(
+            built or config, KVConnectorRole.WORKER, cache
+        )
         self.scheduler = Scheduler(
             vllm_config=config,
             kv_cache_config=cache,
@@ -197,6 +205,8 @@ class Engine:
             for layer in self._states
         }
         self.worker.register_kv_caches({**self.caches, **self.states})
+        told = {(0, 0): self.worker.get_handshake_metadata()}
+        self.scheduler.get_kv_connector().set_xfer_handshake_metadata_pp_aware(told)
         self._requests = 0
 
     def serve(self, prompt: list[int], announced: str = "", **inputs: Any) -> Served:

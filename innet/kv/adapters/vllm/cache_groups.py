@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from vllm.config import VllmConfig
 from vllm.v1.kv_cache_interface import (
     FullAttentionSpec,
     KVCacheConfig,
@@ -123,6 +124,17 @@ def _group(index: int, group: Any, chunk_tokens: int) -> CacheGroup:
         window_chunks=-(-window_blocks // chunk_blocks),
         has_states=has_states,
     )
+
+
+def attention_kernels(config: VllmConfig) -> dict[str, str]:
+    """By layer, the kernel that writes its cache: each orders the elements of a block in its own
+    way, and vLLM chooses it by the device; on processors, by their instructions as well."""
+    layers = config.compilation_config.static_forward_context
+    return {
+        name: f"{layer.get_attn_backend().get_name()} {getattr(layer, 'isa', '')}".strip()
+        for name, layer in layers.items()
+        if hasattr(layer, "get_attn_backend")
+    }
 
 
 def natural_order(layer: str) -> list[tuple[int, str]]:

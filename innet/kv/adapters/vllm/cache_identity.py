@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -12,6 +12,7 @@ import vllm
 from pydantic import Field
 from vllm.config import VllmConfig
 from vllm.distributed.kv_transfer.kv_connector.v1.base import (
+    KVConnectorHandshakeMetadata,
     KVConnectorMetadata,
     KVConnectorWorkerMetadata,
 )
@@ -120,15 +121,20 @@ class CacheIdentity:
         self.hash_tokens: int = cache.hash_block_size or math.gcd(*sizes)
         self.codec = options.codec
         self._rank = config.parallel_config.rank % self.ranks
-        self.facts = _facts(config, self.groups, options)
-        digest = engine_digest("vllm", self.facts)
-        self._label = _label(config, self.facts, options)
+        self._config, self._options, self._tenant = config, options, tenant
+        self.adopt(_facts(config, self.groups, options))
+
+    def adopt(self, facts: Mapping[str, Any]) -> None:
+        """Name objects by these facts from now on.
+
+        The worker adds what it alone knows, and the scheduler adopts the worker's: a model changes
+        its configuration in the process that builds it, and kernels depend on the worker's device.
+        """
+        self.facts = dict(facts)
+        self._label = _label(self._config, self.facts, self._options)
         self._digests: dict[str, str] = {}
-        spans = [
-            span
-            for group in self.groups
-            for span in self._spans_of(group, tenant, digest, options.layers_per_object)
-        ]
+        digest = engine_digest("vllm", self.facts)
+        spans = [span for group in self.groups for span in self._spans_of(group, digest)]
         self.spans = sorted(spans, key=lambda span: natural_order(span.layers[-1]))
 
     @property
@@ -187,9 +193,8 @@ class CacheIdentity:
             for family in span.families
         ]
 
-    def _spans_of(
-        self, group: CacheGroup, tenant: str, digest: str, step: int
-    ) -> Iterator[LayerSpan]:
+    def _spans_of(self, group: CacheGroup, digest: str) -> Iterator[LayerSpan]:
+        step = self._options.layers_per_object
         order = group.order(coded_order(_ORDER, self.codec), is_only=len(self.groups) == 1)
         layouts = [
             RankPart(tensor_rank=rank, tensor_size=self.ranks).layout(
@@ -199,7 +204,7 @@ class CacheIdentity:
         ]
         for first in range(0, len(group.layers), step):
             end = min(first + step, len(group.layers))
-            families = (BlockFamily(tenant, digest, layout, first, end) for layout in layouts)
+            families = (BlockFamily(self._tenant, digest, layout, first, end) for layout in layouts)
             yield LayerSpan(group, group.layers[first:end], tuple(families))
 
 
@@ -267,6 +272,7 @@ def _facts(
         **_named(cache, _CACHE_FACTS),
         **_named(getattr(config, "attention_config", None), _ATTENTION_FACTS),
         **_named(getattr(model, "multimodal_config", None), _INPUT_FACTS),
+        **_length_facts(model),
     }
     speculative = config.speculative_config
     if speculative is not None and speculative.uses_draft_kv_cache():
@@ -301,6 +307,9 @@ _CACHE_FACTS: Final = (
     "kv_sharing_fast_prefill",
     "mamba_cache_dtype",
     "mamba_ssm_cache_dtype",
+    "use_replayssm",  # a state may lack its last tokens
+    "replayssm_buffer_len",
+    "use_kda_recoverssm",
 )
 _ATTENTION_FACTS: Final = ("backend", "backend_per_kind", "use_non_causal", "indexer_kv_dtype")
 _INPUT_FACTS: Final = (  # an image's hash does not cover them
@@ -316,6 +325,29 @@ _INPUT_FACTS: Final = (  # an image's hash does not cover them
 def _named(config: Any, names: tuple[str, ...]) -> dict[str, str]:
     """Settings that keys and values depend on; those of other versions of vLLM are left out."""
     return {name: str(getattr(config, name)) for name in names if hasattr(config, name)}
+
+
+_ROTARY_BY_LENGTH: Final = ("longrope", "su", "dynamic")
+"""Rotary encodings that vLLM chooses by the longest prompt that it accepts."""
+
+
+def _length_facts(model: Any) -> dict[str, Any]:
+    """The longest prompt, for models whose keys depend on it; what ``auto`` became, beside it."""
+    if not _has_rotary_by_length(_configuration(model.hf_config)):
+        return {}
+    return {"max_model_len": [getattr(model, "original_max_model_len", None), model.max_model_len]}
+
+
+def _has_rotary_by_length(document: Any) -> bool:
+    """Whether a part of a model's configuration names such an encoding."""
+    if isinstance(document, list):
+        return any(map(_has_rotary_by_length, document))
+    if not isinstance(document, dict):
+        return False
+    kinds = (document.get("rope_type"), document.get("type"))
+    return any(kind in _ROTARY_BY_LENGTH for kind in kinds) or any(
+        map(_has_rotary_by_length, document.values())
+    )
 
 
 def _label(config: VllmConfig, facts: dict[str, Any], options: ConnectorOptions) -> BlockLabel:
@@ -334,6 +366,8 @@ def _label(config: VllmConfig, facts: dict[str, Any], options: ConnectorOptions)
         "layers_per_object": options.layers_per_object,
         "codec": options.codec or "",
         "draft model": facts.get("draft", ""),
+        "attention kernels": facts.get("caches", ""),
+        "--max-model-len": facts.get("max_model_len", ""),
     }
     others = {name: value for name, value in facts.items() if name not in _LABELLED}
     settings["other settings"] = engine_digest("vllm", others)[:16]
@@ -342,7 +376,7 @@ def _label(config: VllmConfig, facts: dict[str, Any], options: ConnectorOptions)
 
 _LABELLED: Final = (
     "vllm", "model", "weights", "revision", "dtype", "quantization", "cache_dtype", "load_format",
-    "overrides", "chunk_tokens", "draft",
+    "overrides", "chunk_tokens", "draft", "caches", "max_model_len",
 )  # fmt: skip
 
 
@@ -423,6 +457,17 @@ class StepTransfers(KVConnectorMetadata):
     saves: list[Chunk] = field(default_factory=list)
     announcements: dict[str, list[ChunkName]] = field(default_factory=dict)
     withdrawals: list[str] = field(default_factory=list)
+
+
+@dataclass
+class WorkerFacts(KVConnectorHandshakeMetadata):
+    """What the names of a worker's blocks depend on, for the scheduler.
+
+    Attributes:
+        facts: as of :class:`CacheIdentity`.
+    """
+
+    facts: dict[str, Any]
 
 
 @dataclass

@@ -10,6 +10,7 @@ import torch
 from vllm.config import VllmConfig
 from vllm.distributed.kv_transfer.kv_connector.v1.base import (
     KVConnectorBase_V1,
+    KVConnectorHandshakeMetadata,
     KVConnectorMetadata,
     KVConnectorRole,
     KVConnectorTransferResults,
@@ -33,7 +34,13 @@ from innet.kv.adapters.lookups import (
     count_prefix,
     lookup_socket,
 )
-from innet.kv.adapters.vllm.cache_identity import CacheIdentity, ConnectorOptions, StepTransfers
+from innet.kv.adapters.vllm.cache_groups import attention_kernels
+from innet.kv.adapters.vllm.cache_identity import (
+    CacheIdentity,
+    ConnectorOptions,
+    StepTransfers,
+    WorkerFacts,
+)
 from innet.kv.adapters.vllm.loaded_weights import LoadedWeights, adapter_files, identified
 from innet.kv.adapters.vllm.scheduler_side import EngineRole, SchedulerSide
 from innet.kv.adapters.vllm.worker_side import LayerCache, WorkerSide
@@ -116,6 +123,19 @@ class InnetConnector(KVConnectorBase_V1, SupportsHMA):
 
     # In the scheduler.
 
+    def set_xfer_handshake_metadata(
+        self, metadata: dict[int, KVConnectorHandshakeMetadata]
+    ) -> None:
+        """Name blocks as the workers do.
+
+        Args:
+            metadata: of each tensor-parallel rank.
+
+        Raises:
+            KVError: the ranks' blocks depend on different facts.
+        """
+        self._scheduler.adopt([each.facts for each in metadata.values()])
+
     @property
     def requires_kv_delivery(self) -> bool:
         """No: a chunk that was not saved is only a miss."""
@@ -153,7 +173,11 @@ class InnetConnector(KVConnectorBase_V1, SupportsHMA):
     # In the worker.
 
     def register_kv_caches(self, kv_caches: dict[str, LayerCache]) -> None:
-        self._worker.register(kv_caches)
+        self._worker.register(kv_caches, attention_kernels(self._vllm_config))
+
+    def get_handshake_metadata(self) -> KVConnectorHandshakeMetadata | None:
+        """The facts in the names of this worker's blocks, for the scheduler."""
+        return WorkerFacts(self._worker.facts)
 
     def bind_connector_metadata(self, connector_metadata: KVConnectorMetadata) -> None:
         super().bind_connector_metadata(connector_metadata)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from vllm.v1.core.kv_cache_manager import KVCacheBlocks
 from vllm.v1.core.sched.output import SchedulerOutput
 from vllm.v1.outputs import KVConnectorOutput
 from vllm.v1.request import Request
 
+from innet.errors import KVError
 from innet.kv.adapters.lookups import CountPrefix, Wait
 from innet.kv.adapters.lora import Adapter
 from innet.kv.adapters.vllm.cache_identity import (
@@ -107,6 +108,26 @@ class SchedulerSide:
         self._lookups: dict[str, ChunkLookup] = {}
         self._tracked: dict[str, _Tracked] = {}
         self._loads: list[Load] = []
+
+    def adopt(self, facts: Sequence[Mapping[str, Any]]) -> None:
+        """Name blocks by the facts of the workers.
+
+        Args:
+            facts: of each tensor-parallel rank.
+
+        Raises:
+            KVError: they differ.
+        """
+        first, *others = facts
+        for each in others:
+            differing = [name for name in first if first[name] != each.get(name)]
+            if differing:
+                name = differing[0]
+                raise KVError(
+                    f"the ranks of this engine differ in {name}: {first[name]} and "
+                    f"{each.get(name)}. Start them on devices of one kind, from the same files"
+                )
+        self._cache.adopt(first)
 
     def matched_tokens(self, request: Request, computed_tokens: int) -> int | None:
         """Tokens after ``computed_tokens`` that can be loaded; ``None`` while that is not known."""

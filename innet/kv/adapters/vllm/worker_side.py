@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from typing import Any
@@ -110,11 +110,13 @@ class WorkerSide:
         self._saving: dict[Future[int], int] = {}
         self._announced: dict[str, list[str]] = {}
         self._labelled: set[str] = set()
-        if cache.is_first_rank:
-            self._submit(announce(member.blocks, member.tenant, cache.digest(None), cache.label()))
 
-    def register(self, caches: Mapping[str, LayerCache]) -> None:
-        """Register the layers' caches.
+    def register(self, caches: Mapping[str, LayerCache], kernels: Mapping[str, str]) -> None:
+        """Register the layers' caches, and put the label of this engine's blocks.
+
+        Args:
+            caches: by layer.
+            kernels: that write them, by layer.
 
         Raises:
             KVError: they do not match the engine's configuration.
@@ -124,6 +126,16 @@ class WorkerSide:
             raise KVError(f"vLLM registered no cache of {', '.join(sorted(missing))}")
         layers = {name: caches[name] for name in self._span_of}
         self._paged = PagedCache(layers, self._blocks, self._cache.codec)
+        orders = {f"{kernels.get(name, '')} {shape}" for name, shape in self._paged.shapes()}
+        self._cache.adopt(self._cache.facts | {"caches": "; ".join(sorted(orders))})
+        if self._cache.is_first_rank:
+            digest, label = self._cache.digest(None), self._cache.label()
+            self._submit(announce(self._member.blocks, self._member.tenant, digest, label))
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What the names of this worker's blocks depend on."""
+        return self._cache.facts
 
     def begin_step(self, transfers: StepTransfers) -> None:
         """Begin a step: choose the chunks to save, and announce those that others await."""
@@ -355,6 +367,11 @@ class PagedCache:
             ]
             for name, cache in layers.items()
         }
+
+    def shapes(self) -> Iterator[tuple[str, str]]:
+        """Each layer, and the shape of its blocks."""
+        for name, caches in self._layers.items():
+            yield name, " ".join("x".join(map(str, cache.shape[1:])) for cache in caches)
 
     def read(self, span: LayerSpan, part: ChunkPart) -> Contents:
         """A copy of the blocks in the span's layers, one after the other."""
