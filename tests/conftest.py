@@ -9,6 +9,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -111,10 +112,11 @@ def netns_obstacle() -> str | None:
     with (
         tempfile.TemporaryDirectory(prefix="innet-test-") as directory,
         pytest.MonkeyPatch.context() as patch,
+        ThreadPoolExecutor(1) as thread,
     ):
         patch.setenv("XDG_RUNTIME_DIR", directory)
-        try:
-            asyncio.run(launch_smallest())
+        try:  # this thread may have the event loop of a browser
+            thread.submit(lambda: asyncio.run(launch_smallest())).result()
         except EmulationError as error:
             return str(error)
     return None
