@@ -146,7 +146,7 @@ PitEntry* Pit::insert(const PitKey& key, PacketRef interest, jobs::JobId job, Pi
     entry.job = job;
     chains_.insert(entry);
     if (key.can_be_prefix) ++prefix_entries_;
-    if (key.ends_with_digest) count_digest_entry(key, 1);
+    if (key.ends_with_digest) count_digest_entry(key, true);
     shares_.take(job);
     return &entry;
 }
@@ -157,18 +157,24 @@ void Pit::erase(PitEntry& entry) {
     erase_records(entry.first_out, out_records_, face_records_);
     chains_.erase(entry);
     if (entry.key.can_be_prefix) --prefix_entries_;
-    if (entry.key.ends_with_digest) count_digest_entry(entry.key, -1);
+    if (entry.key.ends_with_digest) count_digest_entry(entry.key, false);
     shares_.give(entry.job);
     entry.interest = PacketRef();
     entries_.give(entry);
 }
 
-void Pit::count_digest_entry(const PitKey& key, int change) {
+void Pit::count_digest_entry(const PitKey& key, bool is_new) {
     if (digest_names_.empty()) digest_names_.resize(kDigestNames);
     const wire::ByteView name = key.name.value();
     const wire::ByteView before = name.first(name.size() - kDigestComponentBytes);
-    digest_entries_ += change;
-    digest_names_[wire::hash_name(before) % kDigestNames] += change;
+    std::uint32_t& of_name = digest_names_[wire::hash_name(before) % kDigestNames];
+    if (is_new) {
+        ++digest_entries_;
+        ++of_name;
+    } else {
+        --digest_entries_;
+        --of_name;
+    }
 }
 
 InRecord& Pit::put_in_record(PitEntry& entry, FaceId face, const RequesterSearch& found) {

@@ -162,7 +162,7 @@ class Pit {
     const TimingWheel& timers() const { return timers_; }
 
   private:
-    void count_digest_entry(const PitKey& key, int change);
+    void count_digest_entry(const PitKey& key, bool is_new);
 
     struct HashOf {
         wire::NameHash operator()(const PitEntry& entry) const { return entry.key.hash; }
