@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
 from innet.quantities import shown
@@ -48,6 +48,25 @@ _EXPECTED: Final[Mapping[str, Callable[[dict[str, Any]], str]]] = {
 }
 
 
+_MOST_LISTED: Final = 1000
+"""Findings that are made into objects, of 1 KB each; a hostile document has millions."""
+
+
+def at_most(entries: int) -> BeforeValidator:
+    """Refuses a mapping with more entries, before it finds something wrong in each.
+
+    Pydantic checks ``max_length`` of a mapping last. Of a list it checks it first; large ones have
+    ``FailFast`` besides.
+    """
+
+    def check(value: object) -> object:
+        if isinstance(value, Mapping) and len(value) > entries:
+            raise ValueError(f"expected at most {entries} entries, found {len(value)}")
+        return value
+
+    return BeforeValidator(check)
+
+
 def message_of(error: ErrorDetails) -> str:
     """One sentence about one finding, without its place."""
     kind, context = error["type"], error.get("ctx", {})
@@ -75,7 +94,10 @@ def value_message(findings: Sequence[ErrorDetails], value: object) -> str:
 
 
 def first_message(error: ValidationError) -> str:
-    """The first finding with the dotted path to its place."""
+    """The first finding with the dotted path to its place; of very many, their number."""
+    count = error.error_count()
+    if count > _MOST_LISTED:
+        return f"{count} values are wrong"
     first = error.errors(include_url=False)[0]
     place = ".".join(str(step) for step in first["loc"])
     return f"{place}: {message_of(first)}" if place else message_of(first)

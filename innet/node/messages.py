@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, Final, NamedTuple
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, FailFast, Field
 
 from innet.names import Name
 from innet.security.keys import JobTrust, Key
+from innet.validation_messages import at_most
 
 MAX_WEIGHT: Final = 1000
 """Largest weight of a job or pool that switches accept."""
@@ -22,6 +23,8 @@ _MAX_LINKS: Final = 4096
 """Of a node."""
 _MAX_GROUPS: Final = 4096
 """Groups, and pools, that a worker reports."""
+_MAX_PLANS: Final = 4096
+"""Of a group: one for each tree."""
 _MAX_LATE: Final = 1 << 16
 
 
@@ -42,6 +45,8 @@ SealingKey = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 TenantComponent = Annotated[str, Field(pattern="^[0-9a-f]{2,128}$")]
 _Seconds = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
 _Prefix = Annotated[str, Field(max_length=1 << 15), AfterValidator(_canonical)]
+_BytesByPeer = Annotated[dict[NodeText, Count], at_most(_MAX_LINKS)]
+_Plans = Annotated[dict[str, dict[str, Any]], at_most(_MAX_PLANS)]
 
 
 class GroupFailure(NamedTuple):
@@ -103,13 +108,13 @@ class NodeReading(_Message):
     time_s: _Seconds
     """Since the start of the node."""
     cpu_s: _Seconds
-    sent_bytes: dict[NodeText, Count] = Field(default={}, max_length=_MAX_LINKS)
+    sent_bytes: _BytesByPeer = {}
     """Bytes sent, by neighbour."""
-    received_bytes: dict[NodeText, Count] = Field(default={}, max_length=_MAX_LINKS)
+    received_bytes: _BytesByPeer = {}
     slots: Count = 0
-    slots_in_use: dict[str, Count] = Field(default={}, max_length=_MAX_GROUPS)
+    slots_in_use: Annotated[dict[str, Count], at_most(_MAX_GROUPS)] = {}
     """Slots in use, by prefix of a job."""
-    late: tuple[str, ...] = Field(default=(), max_length=_MAX_LATE)
+    late: Annotated[tuple[str, ...], FailFast(), Field(max_length=_MAX_LATE)] = ()
     """The ranks that its operations wait for, as ``producer_label`` says them."""
 
     @property
@@ -128,7 +133,7 @@ class PingReply(BaseModel):
 
     model_config = ConfigDict(hide_input_in_errors=True)
 
-    unheard: tuple[NodeText, ...] = Field(max_length=_MAX_LINKS)
+    unheard: Annotated[tuple[NodeText, ...], FailFast(), Field(max_length=_MAX_LINKS)]
     reading: NodeReading | None = None
 
 
@@ -143,7 +148,7 @@ class ServedPrefixes(_Message):
     model_config = ConfigDict(frozen=True)
 
     version: Count
-    prefixes: tuple[_Prefix, ...] = Field(max_length=MAX_ANNOUNCED_PREFIXES)
+    prefixes: Annotated[tuple[_Prefix, ...], FailFast(), Field(max_length=MAX_ANNOUNCED_PREFIXES)]
 
 
 class RuleMessage(_Message):
@@ -181,9 +186,9 @@ class GroupReport(_Message):
     name: str
     number: Count
     algorithm: str
-    ranks: tuple[NodeText, ...]
-    plans: dict[str, dict[str, Any]]
-    placed: dict[str, dict[str, Any]] = {}
+    ranks: Annotated[tuple[NodeText, ...], FailFast()]
+    plans: _Plans
+    placed: _Plans = {}
     ready: bool
     left: bool
     failure: GroupFailure | None
@@ -229,8 +234,8 @@ class WorkerReport(_Message):
     failed: Reason | None
     sealing_key: SealingKey | None = None
     is_attached: bool = False
-    groups: list[GroupReport] = Field(max_length=_MAX_GROUPS)
-    pools: list[PoolReport] = Field(default=[], max_length=_MAX_GROUPS)
+    groups: Annotated[list[GroupReport], FailFast(), Field(max_length=_MAX_GROUPS)]
+    pools: Annotated[list[PoolReport], FailFast(), Field(max_length=_MAX_GROUPS)] = []
 
 
 def named_rank(rank: int, node: str) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, FailFast, Field, ValidationError
 
 from innet.errors import ControlError
 from innet.node.requests import ControlReply
@@ -27,10 +27,10 @@ from innet.telemetry.messages import (
     ReducerTable,
     Text,
 )
-from innet.validation_messages import first_message
+from innet.validation_messages import at_most, first_message
 
 _MOST_ENTRIES: Final = 1 << 17
-"""Of rules or routes of one node."""
+"""Of rules, routes or prefixes of one node."""
 _LONGEST_REASON: Final = 300
 
 _Uri = Annotated[str, Field(max_length=1 << 14), AfterValidator(one_line)]
@@ -65,14 +65,14 @@ class _ForeignFace(Counters):
 class _Operation(_Document):
     number: Count
     missing: Text
-    late: Annotated[list[_Label], Field(max_length=1 << 12)]
+    late: Annotated[list[_Label], FailFast(), Field(max_length=1 << 12)]
 
 
 class _Rule(_Document):
     group: _Uri
     interval: _Uri
     primary: bool
-    operands: Annotated[list[tuple[_Uri, _Uri]], Field(max_length=1 << 12)]
+    operands: Annotated[list[tuple[_Uri, _Uri]], FailFast(), Field(max_length=1 << 12)]
 
 
 class _JobPart(_Document):
@@ -98,26 +98,26 @@ class NodeAnswer(_Document):
 
     node: NodeTable
     kind: Literal["switch", "host"]
-    workers: Annotated[list[Name], Field(max_length=1 << 12)]
+    workers: Annotated[list[Name], FailFast(), Field(max_length=1 << 12)]
     pid: Annotated[int, Field(ge=0, le=1 << 22)]
-    unheard: Annotated[list[Name], Field(max_length=MOST_LINKS)]
+    unheard: Annotated[list[Name], FailFast(), Field(max_length=MOST_LINKS)]
     uptime_s: Amount
     resident_bytes: Count
     cpu_s: Amount
     time_s: Amount
     slots: Count
-    pools: Annotated[list[PoolCounters], Field(max_length=256)]
-    unannounced: Annotated[dict[_Uri, Text], Field(max_length=_MOST_ENTRIES)]
+    pools: Annotated[list[PoolCounters], FailFast(), Field(max_length=256)]
+    unannounced: Annotated[dict[_Uri, Text], at_most(_MOST_ENTRIES)]
     reducer: ReducerTable
     endpoint: EndpointTable
     management: _ManagementTable
-    links: Annotated[list[FaceCounters], Field(max_length=MOST_LINKS)]
-    foreign_faces: Annotated[list[_ForeignFace], Field(max_length=MOST_LINKS)]
-    listeners: Annotated[list[_Uri], Field(max_length=256)]
-    routes: Annotated[list[tuple[_Uri, Place, Count]], Field(max_length=_MOST_ENTRIES)]
-    rules: Annotated[list[_Rule], Field(max_length=_MOST_ENTRIES)]
-    jobs: Annotated[list[_JobPart], Field(max_length=1 << 12)]
-    operations: Annotated[list[_Operation], Field(max_length=1 << 12)]
+    links: Annotated[list[FaceCounters], FailFast(), Field(max_length=MOST_LINKS)]
+    foreign_faces: Annotated[list[_ForeignFace], FailFast(), Field(max_length=MOST_LINKS)]
+    listeners: Annotated[list[_Uri], FailFast(), Field(max_length=256)]
+    routes: Annotated[list[tuple[_Uri, Place, Count]], FailFast(), Field(max_length=_MOST_ENTRIES)]
+    rules: Annotated[list[_Rule], FailFast(), Field(max_length=_MOST_ENTRIES)]
+    jobs: Annotated[list[_JobPart], FailFast(), Field(max_length=1 << 12)]
+    operations: Annotated[list[_Operation], FailFast(), Field(max_length=1 << 12)]
     last_unroutable: _Uri
     pool_bytes_in_use: Count
     pool_bytes_reserved: Count

@@ -26,6 +26,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import PydanticSerializationError
 
 from innet.errors import ControlError, HostTaken, InnetError, NoAnswer, RankFailed
+from innet.validation_messages import first_message
 
 DEFAULT_TIMEOUT_S = 10.0
 MAX_REQUEST_BYTES = 64 << 20
@@ -56,7 +57,7 @@ class ControlRequest(BaseModel):
         try:
             return cls.model_validate_json(document)
         except ValidationError as error:
-            raise ControlError(f"not a control request: {error}") from error
+            raise ControlError(f"not a control request: {first_message(error)}") from None
 
 
 class ControlReply(BaseModel):

@@ -11,12 +11,21 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, cast
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    FailFast,
+    Field,
+    JsonValue,
+    model_validator,
+)
 from pydantic.fields import FieldInfo
 
 from innet._native import _core
 from innet.printable import one_line
 from innet.telemetry.durations import AGE_BOUNDS_S, DURATION_BOUNDS_S
+from innet.validation_messages import at_most
 
 MOST_NODES: Final = 20_000
 MOST_LINKS: Final = 1 << 16
@@ -28,7 +37,7 @@ Count = Annotated[int, Field(ge=0, lt=1 << 64)]
 Amount = Annotated[float, Field(ge=0, le=1e18)]
 """Finite, not negative: a time or a size."""
 Place = Annotated[int, Field(ge=0, lt=1 << 31)]
-Counts = Annotated[dict[Name, Count], Field(max_length=256)]
+Counts = Annotated[dict[Name, Count], at_most(256)]
 
 State = Literal["up", "stopped", "gone"]
 """``stopped``: ended in order. ``gone``: the broker lost it, by a crash or a cut connection."""
@@ -113,8 +122,8 @@ class MachineStatus(_Message):
     since_s: Amount
     why: Text
     """Why it is lost."""
-    nodes: Annotated[tuple[Name, ...], Field(max_length=MOST_NODES)]
-    ran: Annotated[tuple[Name, ...], Field(max_length=MOST_NODES)]
+    nodes: Annotated[tuple[Name, ...], FailFast(), Field(max_length=MOST_NODES)]
+    ran: Annotated[tuple[Name, ...], FailFast(), Field(max_length=MOST_NODES)]
     """The nodes that had a process there when it was lost."""
 
 
@@ -127,8 +136,8 @@ class LauncherStatus(_Message):
     mode: Name
     pid: Annotated[int, Field(ge=0, le=1 << 22)]
     since_s: Amount
-    nodes: Annotated[tuple[Name, ...], Field(max_length=MOST_NODES)]
-    machines: Annotated[tuple[MachineStatus, ...], Field(max_length=MOST_NODES)] = ()
+    nodes: Annotated[tuple[Name, ...], FailFast(), Field(max_length=MOST_NODES)]
+    machines: Annotated[tuple[MachineStatus, ...], FailFast(), Field(max_length=MOST_NODES)] = ()
 
 
 class ControllerStatus(_Message):
@@ -245,7 +254,7 @@ def _buckets(bounds_s: Sequence[float]) -> FieldInfo:
 class DurationCounters(_Message):
     """How long something took."""
 
-    counts: Annotated[tuple[Count, ...], _buckets(DURATION_BOUNDS_S)]
+    counts: Annotated[tuple[Count, ...], FailFast(), _buckets(DURATION_BOUNDS_S)]
     """Durations up to 1, 3, 10, 30, 100 and 300 ms, 1, 3 and 10 s, and longer."""
     sum_s: Amount
 
@@ -253,7 +262,7 @@ class DurationCounters(_Message):
 class AgeCounters(_Message):
     """How old something was."""
 
-    counts: Annotated[tuple[Count, ...], _buckets(AGE_BOUNDS_S)]
+    counts: Annotated[tuple[Count, ...], FailFast(), _buckets(AGE_BOUNDS_S)]
     """Ages up to 1 and 10 s, 1 and 10 min, 1, 6 and 24 h, and longer."""
     sum_s: Amount
 
@@ -299,7 +308,7 @@ class PoolCounters(_Message):
     """Copies that other homes keep at this process's request."""
     load_times: DurationCounters
     store_times: DurationCounters
-    tiers: Annotated[dict[Name, TierCounters], Field(max_length=16)]
+    tiers: Annotated[dict[Name, TierCounters], at_most(16)]
 
 
 class NodeCounters(_Message):
@@ -321,8 +330,8 @@ class NodeCounters(_Message):
     tables: NodeTable
     reducer: ReducerTable
     endpoint: EndpointTable
-    links: Annotated[tuple[FaceCounters, ...], Field(max_length=MOST_LINKS)]
-    pools: Annotated[tuple[PoolCounters, ...], Field(max_length=256)] = ()
+    links: Annotated[tuple[FaceCounters, ...], FailFast(), Field(max_length=MOST_LINKS)]
+    pools: Annotated[tuple[PoolCounters, ...], FailFast(), Field(max_length=256)] = ()
     """The pools of KV blocks that the host's process has joined."""
     commands_refused: Counts
     """Refused commands, by reason."""
@@ -341,7 +350,7 @@ class RunEvent(_Message):
     time_s: Amount
     kind: EventKind
     message: Text
-    details: Annotated[dict[Name, JsonValue], Field(max_length=256)] = {}
+    details: Annotated[dict[Name, JsonValue], at_most(256)] = {}
 
 
 class CommandReply(_Message):

@@ -37,7 +37,7 @@ _READING = {
     "late": ["rank 1 (h1)"],
 }
 _GROUP = {"group": "g0", "number": 1, "node": "h1"}
-_REQUESTS: dict[str, dict[str, Any]] = {
+REQUESTS: dict[str, dict[str, Any]] = {
     "attach": {"node": "h1", "pid": 7, "sealing_key": "09" + "00" * 31, "is_attached": True},
     "detach": {"node": "h1", "incarnation": 1},
     "announce": {"node": "s1", "incarnation": 0, "version": 2, "prefixes": ["/a/v=1", "/b"]},
@@ -71,7 +71,7 @@ _REPORT = {
     "pools": [_POOL],
 }
 _IDENTITY = {"pid": 7, "start_ticks": 11}
-_REPLIES: tuple[tuple[type[BaseModel], Any], ...] = (
+REPLIES: tuple[tuple[type[BaseModel], Any], ...] = (
     (
         OpenReply,
         {
@@ -95,7 +95,7 @@ _REPLIES: tuple[tuple[type[BaseModel], Any], ...] = (
 
 def request_seeds() -> list[bytes]:
     """Requests to the controller and to the session."""
-    methods = [*_REQUESTS.items(), ("session", _ATTACH)]
+    methods = [*REQUESTS.items(), ("session", _ATTACH)]
     return [json.dumps({"method": method, "params": of}).encode() for method, of in methods]
 
 
@@ -116,7 +116,7 @@ def reply_seeds() -> list[bytes]:
     kinds = ("ok", "ahead")
     documents = [
         {"ahead": of} if kind == "ahead" else {"ok": True, "result": of}
-        for _, of in _REPLIES
+        for _, of in REPLIES
         for kind in kinds
     ]
     refusal = {"ok": False, "error": "no", "error_kind": "rank_failed", "rank": 3}
@@ -128,10 +128,10 @@ def read_reply(document: bytes) -> None:
     parsed = parsed_document(document, MACHINE, "open")
     result = parsed.ahead if isinstance(parsed, Ahead) else parsed.value(MACHINE)
     refused = []
-    for model, _ in _REPLIES:
+    for model, _ in REPLIES:
         try:
             checked(model, result, MACHINE)
         except ControlError as error:
             refused.append(error)
-    if len(refused) == len(_REPLIES):
+    if len(refused) == len(REPLIES):
         raise refused[0]

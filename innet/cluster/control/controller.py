@@ -43,6 +43,7 @@ from innet.plans import ProcessorCosts, choose_hosts
 from innet.security.credential_packets import KeyAuthority
 from innet.settings import Settings
 from innet.topology import Topology
+from innet.validation_messages import first_message
 
 _REPORT_TIMEOUT_S = 1.0
 """Timeout of a worker's report to a restarted controller."""
@@ -290,7 +291,7 @@ def _reports(outcomes: Outcomes, model: type[_ModelT]) -> dict[str, _ModelT]:
             try:
                 reports[node] = model.model_validate(outcome.result)
             except ValidationError as error:
-                _log.warning("%s reports something else: %s", node, error)
+                _log.warning("%s reports something else: %s", node, first_message(error))
     return reports
 
 

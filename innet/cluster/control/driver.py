@@ -41,6 +41,7 @@ from innet.node.controller_client import controller_address
 from innet.node.messages import PingReply
 from innet.node.requests import MAX_REQUEST_BYTES, ControlReply, ControlRequest
 from innet.telemetry.events import report
+from innet.validation_messages import first_message
 
 _MAX_MACHINE_REQUEST_BYTES = 1 << 20
 """Of a process of another machine: an announcement is the longest."""
@@ -459,7 +460,7 @@ class ControllerDriver:
         except InnetError as error:
             _log.debug("%s did not answer a ping: %s", node, error)
         except ValidationError as error:  # of no use, like silence
-            _log.warning("%s answered a ping with something else: %s", node, error)
+            _log.warning("%s answered a ping with something else: %s", node, first_message(error))
         del self._pings[node]
         self._on_pong(pong)
 

@@ -11,9 +11,9 @@ import logging
 import signal
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import FailFast, Field
 
 from innet.cluster.control.processes import LocalProcess, OnEnded
 from innet.cluster.emulation.runs import ProcessIdentity
@@ -43,7 +43,7 @@ class WatchRequest(StrictModel):
     """
 
     pid: int = Field(gt=0)
-    others: tuple[ProcessIdentity, ...] = ()
+    others: Annotated[tuple[ProcessIdentity, ...], FailFast()] = ()
 
 
 class Watching(StrictModel):
@@ -56,7 +56,7 @@ class Watching(StrictModel):
 
     identity: ProcessIdentity
     is_supervised: bool
-    ended: tuple[ProcessIdentity, ...]
+    ended: Annotated[tuple[ProcessIdentity, ...], FailFast()]
 
 
 class KillRequest(StrictModel):

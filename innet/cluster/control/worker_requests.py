@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Annotated, Final
 
-from pydantic import Field, ValidationError
+from pydantic import FailFast, Field, ValidationError
 
 from innet.errors import ControlError
 from innet.node.messages import (
@@ -30,6 +30,9 @@ _MAX_PID: Final = 1 << 22
 
 _GroupName = Annotated[str, Field(min_length=1, max_length=256)]
 _Rank = Annotated[int, Field(ge=0, lt=_MAX_RANKS)]
+
+
+_Cause = tuple[_GroupName, Count, Reason, _Rank | None]
 
 
 class _OfNode(StrictModel):
@@ -63,7 +66,7 @@ class _OfPool(_OfIncarnation):
 class _JoinGroup(_OfNode):
     group: _GroupName
     algorithm: str = Field(max_length=4096)
-    ranks: tuple[NodeText, ...] = Field(max_length=_MAX_RANKS)
+    ranks: Annotated[tuple[NodeText, ...], FailFast(), Field(max_length=_MAX_RANKS)]
 
 
 class _OfGroup(_OfNode):
@@ -82,9 +85,7 @@ class _Expel(_OfNode):
 
 class _Fail(_OfIncarnation):
     why: Reason
-    causes: tuple[tuple[_GroupName, Count, Reason, _Rank | None], ...] = Field(
-        default=(), max_length=4096
-    )
+    causes: Annotated[tuple[_Cause, ...], FailFast(), Field(max_length=4096)] = ()
 
 
 class _Question(StrictModel):

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, Field
 
 from innet.cluster.emulation.machine_fabric import SocketName
 from innet.cluster.emulation.processes import DEFAULT_GRACE_S, MOST_GRACE_S
-from innet.validation_messages import StrictModel
+from innet.validation_messages import StrictModel, at_most
 
 
 def _numeric(address: str) -> str:
@@ -28,6 +28,9 @@ def _absolute(path: Path) -> Path:
         raise ValueError(f"expected an absolute path, found {path}")
     return path
 
+
+_MOST_LINKS = 1 << 16
+"""Of a machine, to others."""
 
 _IpAddress = Annotated[str, Field(max_length=64), AfterValidator(_numeric)]
 _Port = Annotated[int, Field(ge=1, le=65535)]
@@ -64,7 +67,7 @@ class OpenReply(StrictModel):
     """
 
     address: _IpAddress
-    sockets: dict[int, tuple[_IpAddress, _Port]]
+    sockets: Annotated[dict[int, tuple[_IpAddress, _Port]], at_most(_MOST_LINKS)]
     run_dir: Annotated[Path, AfterValidator(_absolute)]
     processors: int = Field(ge=1, le=1 << 16)
 
@@ -84,7 +87,9 @@ class ConnectRequest(StrictModel):
 class ConnectReply(StrictModel):
     """The largest datagram that arrived over each link; 0: none arrived. Empty without probes."""
 
-    received_bytes: dict[int, Literal[0] | _DatagramBytes] = Field(default_factory=dict)
+    received_bytes: Annotated[dict[int, Literal[0] | _DatagramBytes], at_most(_MOST_LINKS)] = Field(
+        default_factory=dict
+    )
 
 
 class PortReply(StrictModel):

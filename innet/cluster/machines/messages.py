@@ -24,7 +24,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, 
 from innet.cluster.machines.token_file import MAX_MACHINES
 from innet.printable import one_line
 from innet.topology.names import NodeName
-from innet.validation_messages import StrictModel
+from innet.validation_messages import StrictModel, first_message
 
 JOIN_FORMAT: Final = 1
 MAX_MESSAGE_BYTES: Final = 1 << 18
@@ -228,7 +228,9 @@ def parse_message(message: bytes) -> Message:
                 return Heartbeat(_HEARTBEAT.unpack(message)[1])
             case Kind.BYE:
                 return Bye(_text(message[1:], MAX_REASON_BYTES))
-    except (struct.error, ValidationError) as error:
+    except ValidationError as error:
+        raise MalformedMessage(first_message(error)) from None
+    except struct.error as error:
         raise MalformedMessage(str(error)) from error
     raise MalformedMessage(f"unknown kind {message[0]}")
 

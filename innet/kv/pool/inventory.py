@@ -20,13 +20,14 @@ from dataclasses import dataclass, field
 from typing import Annotated, Final, Literal, TypeAlias
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, FailFast, Field, TypeAdapter, ValidationError
 
 from innet.errors import KVError
 from innet.kv.names import BlockKey
 from innet.kv.pool.network import Contents
 from innet.kv.pool.store import LocalStore, Tier
 from innet.kv.pool.waiting import now_s
+from innet.validation_messages import at_most
 
 MAX_DIGESTS: Final = 8
 MAX_HASHES: Final = 8
@@ -140,6 +141,7 @@ def _listed(text: str, pattern: re.Pattern[str], most: int) -> frozenset[str]:
 
 Count = Annotated[int, Field(ge=0, lt=1 << 62)]
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+_Label = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
 class _Message(BaseModel):
@@ -165,13 +167,11 @@ class FamilyInventory(_Message):
     layout: str = Field(pattern="^[A-Za-z0-9_-]{1,64}$")
     blocks: Count = 0
     size_bytes: Count = 0
-    tiers: dict[Literal["memory", "disk", "objects"], Count] = {}
+    tiers: Annotated[dict[Literal["memory", "disk", "objects"], Count], at_most(3)] = {}
     pinned: Count = 0
     oldest_s: Seconds = 0.0
     newest_s: Seconds = 1e9
-    labels: list[Annotated[str, Field(pattern="^[0-9a-f]{64}$")]] = Field(
-        default=[], max_length=_MOST_LABELS
-    )
+    labels: Annotated[list[_Label], FailFast(), Field(max_length=_MOST_LABELS)] = []
 
     def add(self, other: FamilyInventory) -> None:
         """Add those of another member."""
@@ -196,7 +196,7 @@ class BulkAnswer(_Message):
 
     done: bool
     cause: str = Field(default="", max_length=200)
-    families: list[FamilyInventory] = Field(default=[], max_length=_MOST_GROUPS)
+    families: Annotated[list[FamilyInventory], FailFast(), Field(max_length=_MOST_GROUPS)] = []
 
     def encoded(self) -> Contents:
         """As JSON."""

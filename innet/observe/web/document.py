@@ -17,6 +17,7 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    FailFast,
     Field,
     ValidationError,
     model_validator,
@@ -29,7 +30,7 @@ from innet.observe.web.layout import positions, tier_numbers
 from innet.output_files import open_output
 from innet.printable import one_line
 from innet.topology import Host, Interface, Link, Switch, Topology
-from innet.validation_messages import first_message
+from innet.validation_messages import at_most, first_message
 
 FORMAT: Final = "innet recording"
 VERSION: Final = 1
@@ -56,8 +57,8 @@ ShownState = Annotated[NodeState, BeforeValidator(_renamed_state)]
 
 _Name = Annotated[str, Field(max_length=256)]
 _Text = Annotated[str, Field(max_length=4096)]
-_Figures = Annotated[tuple[float | None, ...], Field(max_length=2 * MOST_LINKS)]
-_Nodes = Annotated[tuple[_Name, ...], Field(max_length=MOST_NODES)]
+_Figures = Annotated[tuple[float | None, ...], FailFast(), Field(max_length=2 * MOST_LINKS)]
+_Nodes = Annotated[tuple[_Name, ...], FailFast(), Field(max_length=MOST_NODES)]
 
 
 class _Document(BaseModel):
@@ -93,8 +94,8 @@ class Picture(_Document):
     run: _Name
     topology: _Name
     mode: _Name
-    nodes: Annotated[tuple[NodePicture, ...], Field(max_length=MOST_NODES)]
-    links: Annotated[tuple[LinkPicture, ...], Field(max_length=MOST_LINKS)]
+    nodes: Annotated[tuple[NodePicture, ...], FailFast(), Field(max_length=MOST_NODES)]
+    links: Annotated[tuple[LinkPicture, ...], FailFast(), Field(max_length=MOST_LINKS)]
     virtual_time: bool = False
     """Times are seconds of a simulation, not Unix times."""
     live: bool = False
@@ -146,7 +147,7 @@ class Wait(_Document):
     node: _Name
     number: int
     missing: _Text = ""
-    late: Annotated[tuple[_Text, ...], Field(max_length=MOST_NODES)] = ()
+    late: Annotated[tuple[_Text, ...], FailFast(), Field(max_length=MOST_NODES)] = ()
 
 
 class GroupLine(_Document):
@@ -163,7 +164,7 @@ class JobLine(_Document):
 
     name: _Text
     hosts: _Nodes
-    groups: Annotated[tuple[GroupLine, ...], Field(max_length=_MOST_JOBS)] = ()
+    groups: Annotated[tuple[GroupLine, ...], FailFast(), Field(max_length=_MOST_JOBS)] = ()
 
 
 class FindingLine(_Document):
@@ -203,18 +204,18 @@ class Frame(_Document):
     """The network at one moment."""
 
     time_s: float
-    states: Annotated[dict[_Name, ShownState], Field(max_length=MOST_NODES)] = {}
+    states: Annotated[dict[_Name, ShownState], at_most(MOST_NODES)] = {}
     """The states of nodes that are not ``up``."""
     nodes: NodeFigures = NodeFigures()
     links: LinkFigures = LinkFigures()
-    cut: Annotated[tuple[int, ...], Field(max_length=MOST_LINKS)] = ()
+    cut: Annotated[tuple[int, ...], FailFast(), Field(max_length=MOST_LINKS)] = ()
     """Links that carry nothing, by their places in the picture."""
-    machines: Annotated[tuple[MachineLine, ...], Field(max_length=MOST_NODES)] = ()
+    machines: Annotated[tuple[MachineLine, ...], FailFast(), Field(max_length=MOST_NODES)] = ()
     late: _Nodes = ()
     """Nodes that others wait for."""
-    waits: Annotated[tuple[Wait, ...], Field(max_length=MOST_NODES)] = ()
-    jobs: Annotated[tuple[JobLine, ...], Field(max_length=_MOST_JOBS)] = ()
-    findings: Annotated[tuple[FindingLine, ...], Field(max_length=_MOST_JOBS)] = ()
+    waits: Annotated[tuple[Wait, ...], FailFast(), Field(max_length=MOST_NODES)] = ()
+    jobs: Annotated[tuple[JobLine, ...], FailFast(), Field(max_length=_MOST_JOBS)] = ()
+    findings: Annotated[tuple[FindingLine, ...], FailFast(), Field(max_length=_MOST_JOBS)] = ()
 
 
 class Line(_Document):
