@@ -20,7 +20,8 @@ from innet.observe.doctor import examine
 from innet.telemetry.feed import RunFeed
 from innet.telemetry.logs.output import ConsoleOutput, JsonLinesOutput
 from innet.telemetry.topics import node_topics
-from tests.fuzz.statuses import LIES, MESSAGES, honest_status, read_telemetry, reply_of, show_all
+from tests.fuzz.mutators import LIES
+from tests.fuzz.statuses import MESSAGES, honest_status, reply_of, show_all, show_telemetry
 from tests.observe.doctor.states import State
 from tests.telemetry.sources import counters
 
@@ -125,7 +126,7 @@ def test_no_lie_over_mqtt_fails_the_live_view_or_watch(leaf: str) -> None:
         for lie in (*LIES, _MISSING):
             lying = json.loads(json.dumps(document))
             _put(lying, place, lie)
-            read_telemetry(f"innet/lab/nodes/s0/{leaf}", json.dumps(lying).encode())
+            show_telemetry(f"innet/lab/nodes/s0/{leaf}", json.dumps(lying).encode())
 
 
 def test_a_message_about_another_node_is_unreadable() -> None:

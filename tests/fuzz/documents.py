@@ -6,18 +6,15 @@ It ends with 1 at the first finding: an exception that the reader's caller does 
 
 from __future__ import annotations
 
-import copy
 import io
 import json
-import random
+import os
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
@@ -50,98 +47,27 @@ from innet.security.trust.certificate import Validity
 from innet.security.trust.key_operations import SafeBag
 from innet.security.trust.names import name_of
 from innet.telemetry.commands import DumpState, Order
-from innet.telemetry.logs.output import ConsoleOutput
+from innet.telemetry.feed import RunFeed
+from innet.telemetry.logs.output import ConsoleOutput, JsonLinesOutput, OutputSink
 from innet.topology import load_topology
 from tests.fuzz import members
 from tests.fuzz.files import finding
+from tests.fuzz.mutators import JSON_TOKENS, ByteMutator, JsonMutator
 from tests.fuzz.statuses import (
-    LIES,
     MESSAGES,
     honest_status,
     read_status,
-    read_telemetry,
     reply_of,
+    show_all,
+    show_telemetry,
 )
 
 _PASSPHRASE = "the passphrase of the fuzzer"
-_CHANGES = 6
 _LEAVES = ("status", "counters", "event")
-_JSON_TOKENS = (
-    *(b"null", b"true", b"-1", b"1e999", b"NaN", b"99999999999999999999", b'""', b"{}", b"[]"),
-    *(b'"\\ud800"', b'"\\u0000"', b'"\\u001b[2J"', b'"method"', b'"params"', b'"h0"', b"[" * 300),
+_LINE_TOKENS = (
+    *(b"\n", b"\r", b"\x1b[2J", b"\x1b[31m", b"\x85", b"\xc2\x85", b"\xe2\x80\xa8", b"\xff", b"\0"),
+    *(b"[innet] ", b'"', b"\\", b'"node": "h2", ', b'"\\u006eode": "s0", ', b"{", b"}"),
 )
-
-
-class ByteMutator:
-    """Makes inputs of ``seeds``, one to six changes away; a change may insert one of ``tokens``."""
-
-    def __init__(
-        self, seeds: Sequence[bytes], seed: int, tokens: Sequence[bytes] = (b"\0", b"\xff")
-    ) -> None:
-        self._seeds = seeds
-        self._tokens = tokens
-        self._random = random.Random(seed)
-
-    def next(self) -> bytes:
-        """Another input."""
-        made = bytearray(self._random.choice(self._seeds))
-        for _ in range(self._random.randint(1, _CHANGES)):
-            at = self._random.randrange(len(made) + 1)
-            size = self._random.choice((1, 1, 2, 8, 64))
-            match self._random.randrange(6):
-                case 0:
-                    del made[at : at + size]
-                case 1:
-                    made[at:at] = self._random.randbytes(size)
-                case 2:
-                    made[at : at + size] = self._random.randbytes(len(made[at : at + size]))
-                case 3:
-                    made[at : at + 1] = bytes([self._random.choice((0, 1, 0x7F, 0x80, 0xFD, 0xFF))])
-                case 4:
-                    made[at : at + size] = self._random.choice(self._tokens)
-                case _:
-                    made[at:at] = made[at : at + size]
-        return bytes(made)
-
-
-class DocumentMutator:
-    """Makes inputs of a JSON document: one to six values are lies; at times, bytes are changed."""
-
-    def __init__(
-        self,
-        document: Callable[[], dict[str, Any]],
-        encoded: Callable[[object], bytes],
-        seeds: Sequence[bytes],
-        seed: int,
-    ) -> None:
-        self._document = document
-        self._encoded = encoded
-        self._random = random.Random(seed)
-        self._bytes = ByteMutator(seeds, seed, _JSON_TOKENS)
-
-    def next(self) -> bytes:
-        """Another input."""
-        if not self._random.randrange(4):
-            return self._bytes.next()
-        made = self._document()
-        for _ in range(self._random.randint(1, _CHANGES)):
-            self._change(made)
-        return self._encoded(made)
-
-    def _change(self, at: Any) -> None:
-        while True:
-            keys = list(at) if isinstance(at, dict) else list(range(len(at)))
-            if not keys:
-                return
-            key = self._random.choice(keys)
-            if isinstance(at[key], dict | list) and self._random.randrange(5):
-                at = at[key]
-                continue
-            if self._random.randrange(8):
-                at[key] = copy.deepcopy(self._random.choice(LIES))
-            else:
-                del at[key]
-            return
 
 
 @dataclass(frozen=True)
@@ -205,28 +131,25 @@ def _certificate(key: PrivateKey) -> Certificate:
 
 
 def _of_json(read: Callable[[bytes], object], seeds: Sequence[bytes]) -> Reader:
-    return Reader(read, lambda seed: ByteMutator(seeds, seed, _JSON_TOKENS).next)
+    return Reader(read, lambda seed: ByteMutator(seeds, seed, JSON_TOKENS).next)
 
 
-def _statuses() -> Reader:
-    seeds = [reply_of(honest_status())]
-    return Reader(
-        read_status, lambda seed: DocumentMutator(honest_status, reply_of, seeds, seed).next
-    )
+def _statuses(read: Callable[[bytes], object]) -> Reader:
+    """Replies of a node to ``status``; in most, a table has one counter, for they are alike."""
+    seeds = [reply_of(honest_status()), *[reply_of(honest_status(1))] * 7]
+    return Reader(read, lambda seed: JsonMutator(seeds, seed).next)
 
 
-def _telemetry() -> Reader:
+def _telemetry(take: Callable[[str, bytes], object]) -> Reader:
     """Messages on the topics of a node; the byte before each says which."""
 
     def read(message: bytes) -> None:
-        read_telemetry(
-            f"innet/lab/nodes/s0/{_LEAVES[message[0] % 3 if message else 0]}", message[1:]
-        )
+        take(f"innet/lab/nodes/s0/{_LEAVES[message[0] % 3 if message else 0]}", message[1:])
 
     seeds = [
         bytes([number]) + json.dumps(of).encode() for number, of in enumerate(MESSAGES.values())
     ]
-    return Reader(read, lambda seed: ByteMutator(seeds, seed, _JSON_TOKENS).next)
+    return Reader(read, lambda seed: JsonMutator(seeds, seed).next)
 
 
 def _machine_messages() -> Reader:
@@ -256,19 +179,31 @@ def _machine_messages() -> Reader:
     return _of_bytes(read, seeds)
 
 
-def _lines() -> Reader:
-    """Lines that a process prints; what is shown is the process's own line by line."""
+def _lines(output_to: Callable[[io.StringIO], OutputSink], is_own: Callable[[str], bool]) -> Reader:
+    """Lines that a process prints; each that is shown names the process."""
 
     def read(text: bytes) -> None:
-        for is_terminal in (False, True):
-            stream = io.StringIO()
-            output = ConsoleOutput(Console(file=stream, force_terminal=is_terminal, no_color=True))
-            output("h1", text.decode(errors="replace"))
-            shown = stream.getvalue().removesuffix("\n").splitlines()
-            if not all(line.startswith("[h1] ") for line in shown):
-                raise AssertionError(shown)
+        stream = io.StringIO()
+        output_to(stream)("h1", text.decode(errors="replace"))
+        shown = stream.getvalue().removesuffix("\n").splitlines()
+        if not all(map(is_own, shown)):
+            raise AssertionError(shown)
 
-    return _of_bytes(read, [b"epoch 1: \x1b[31mloss\x1b[0m 0.5\r\n[innet] up\xe2\x80\xa8[innet] x"])
+    record = b'{"time": 1, "level": "info", "node": "h1", "message": "x"}'
+    seeds = [b"epoch 1: \x1b[31mloss\x1b[0m 0.5\r\n[innet] up\xe2\x80\xa8[innet] x", record]
+    return Reader(read, lambda seed: ByteMutator(seeds, seed, _LINE_TOKENS).next)
+
+
+def _console(stream: io.StringIO, *, is_terminal: bool = False) -> Console:
+    return Console(file=stream, force_terminal=is_terminal, no_color=True, width=80)
+
+
+def _is_labelled(line: str) -> bool:
+    return line.startswith("[h1] ")
+
+
+def _is_own_record(line: str) -> bool:
+    return bool(json.loads(line)["node"] == "h1")
 
 
 def _recordings() -> Reader:
@@ -276,14 +211,15 @@ def _recordings() -> Reader:
     frame = b'{"frame":{"time_s":1,"states":{"h0":"off"},"nodes":{"cpu":[0.5,null]},"cut":[0]}}'
     event = b'{"event":{"time_s":2,"source":"h0","kind":"peer_lost","message":"x"}}'
 
+    descriptor = os.memfd_create("recording")
+
     def read(content: bytes) -> None:
-        with tempfile.NamedTemporaryFile() as file:
-            file.write(content)
-            file.flush()
-            recorded_view(read_recording(Path(file.name)))
+        os.truncate(descriptor, 0)
+        os.pwrite(descriptor, content, 0)
+        recorded_view(read_recording(Path(f"/proc/self/fd/{descriptor}")))
 
     seeds = [b"\n".join((picture, frame, event, b""))]
-    return Reader(read, lambda seed: ByteMutator(seeds, seed, _JSON_TOKENS).next)
+    return Reader(read, lambda seed: ByteMutator(seeds, seed, JSON_TOKENS).next)
 
 
 def _of_bytes(read: Callable[[bytes], object], seeds: Sequence[bytes]) -> Reader:
@@ -297,10 +233,18 @@ def readers() -> dict[str, Reader]:
     bag = SafeBag.seal(certificates[0], keys[0], _PASSPHRASE)
     return {
         "control": _control(),
-        "statuses": _statuses(),
-        "telemetry": _telemetry(),
+        "statuses": _statuses(read_status),
+        "shown statuses": _statuses(lambda document: show_all(read_status(document))),
+        "telemetry": _telemetry(RunFeed("lab").take),
+        "shown telemetry": _telemetry(show_telemetry),
         "machine messages": _machine_messages(),
-        "lines": _lines(),
+        "lines": _lines(lambda stream: ConsoleOutput(_console(stream)), _is_labelled),
+        "lines as records": _lines(
+            lambda stream: JsonLinesOutput(_console(stream)), _is_own_record
+        ),
+        "lines on a terminal": _lines(
+            lambda stream: ConsoleOutput(_console(stream, is_terminal=True)), _is_labelled
+        ),
         "recordings": _recordings(),
         "certificates": _of_bytes(Certificate.parse, [made.wire for made in certificates]),
         "requests of members": _of_json(members.read_request, members.request_seeds()),
