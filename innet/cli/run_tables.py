@@ -149,7 +149,7 @@ def nodes_table(status: RunStatus) -> FittedTable:
     """One line per node that runs, or that should."""
     table = FittedTable(
         "Nodes", "node", "state", "since", "cpu", "memory", "pending", "slots", "sums", "cached",
-        "queued", "lost", "refused", less_important=("queued", "memory", "since"),
+        "queued", "lost", "refused", less_important=("since", "queued", "memory"),
     )  # fmt: skip
     for node, condition in status.state.nodes.items():
         if condition.state == "off":

@@ -58,7 +58,7 @@ class RunStatus(StrictModel):
     groups: list[dict[str, Any]]
     pools: list[dict[str, Any]]
     kernel_links: list[LinkStatus]
-    state: RunState = RunState(launch="up")
+    state: RunState
     processes: dict[str, ProcessState] = Field(default={}, exclude=True)
     read_at: dict[str, tuple[float, float]] = Field(default={}, exclude=True)
     """The monotonic times between which each node read its counters."""

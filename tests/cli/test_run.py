@@ -60,7 +60,7 @@ def test_down_removes_the_remains_of_kill_9(registry: Path) -> None:
         read_until(launcher, "working")
         launcher.kill()
         launcher.wait(TIMEOUT_S)
-    assert "stale" in invoked("status").stdout
+    assert "ended: innet down" in invoked("status").stdout
     down = innet("down")
     assert (down.returncode, down.stderr) == (0, "")
     assert "removed its remains" in down.stdout

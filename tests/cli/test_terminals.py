@@ -18,6 +18,7 @@ from innet.cli.run_tables import node_view, run_view
 from innet.cli.terminal import FittedTable, NameCell, ScrolledScreen, Scroller, shortened
 from innet.cli.watch_view import event_line, live_view
 from innet.cluster.emulation.runs import create_run, remove_run
+from innet.cluster.run_state import NodeCondition, RunState
 from innet.cluster.run_status import RunStatus
 from innet.telemetry.feed import RunFeed
 from innet.telemetry.messages import NodeStatus, RunEvent
@@ -86,6 +87,13 @@ def status(registry: Path) -> RunStatus:
         groups=[group],
         pools=[],
         kernel_links=[],
+        state=RunState(
+            launch="up",
+            nodes={
+                SWITCH: NodeCondition(state="up", since_s=0.0),
+                HOST: NodeCondition(state="up", since_s=0.0),
+            },
+        ),
     )
 
 

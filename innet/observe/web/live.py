@@ -173,6 +173,7 @@ def recorded_view(recording: Recording) -> View:
 @contextlib.asynccontextmanager
 async def local_view(record: RunRecord) -> AsyncIterator[View]:
     """Follow a run of this machine, from its telemetry and as the doctor looks at it."""
+    record.require_up()
     topology = load_topology(str(record.topology_path))
     picture = picture_of(topology, record.run_id, record.mode)
     has_broker = record.broker is not None

@@ -181,6 +181,10 @@ def test_a_job_follows_its_policy_when_a_raylet_is_killed(outcome, policy, ranks
     assert len(re.findall(rf"goes on as rank \d of {ranks}", said)) == ranks
     (lost,) = re.findall(LOST, outcome.said[f"{policy} up"])
     assert len(re.findall(rf"saw: .*machine {lost}", said)) == 2
+    told = said + outcome.said[f"{policy} up"]
+    assert "Ray on its machine has ended or was killed" in told
+    assert "taken down" not in told
+    assert "ended before" not in told
 
 
 def test_ray_train_continues_with_the_remaining_machines(outcome) -> None:

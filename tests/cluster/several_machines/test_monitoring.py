@@ -98,6 +98,10 @@ async def test_a_machine_knows_its_own_nodes_only() -> None:
         assert (code, found) == (0, {})
         _, status = await printed(lab, "h1", "status", "net")
         assert "the part of machine h1" in status
+        watch = lab.innet("h1", "watch", "net")
+        await watch.says("cluster, 4 nodes, up")
+        await watch.says("machine h2 ")
+        kill(watch)
 
 
 async def test_a_cut_path_is_named_before_what_follows_from_it() -> None:

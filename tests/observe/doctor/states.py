@@ -58,6 +58,7 @@ class State:
         self.pools: list[dict[str, Any]] = []
         self.launcher = ProcessIdentity.current()
         self.kernel_links: list[LinkStatus] = []
+        self.started_s = START_S - 600
         self.cut: list[tuple[str, str]] = []
         self.machines: dict[str, RecordedMachine] = {}
         self.ends: dict[str, RecordedEnd] = {}
@@ -114,7 +115,8 @@ class State:
             run_dir=Path("/nowhere"),
             started_at=START_S,
             processes=tuple(
-                RecordedProcess(label=node, node=node, identity=identity) for node in processes
+                RecordedProcess(label=node, node=node, identity=identity, recorded_s=self.started_s)
+                for node in processes
             ),
             ready_s=START_S,
             switches=TOPOLOGY.switches,

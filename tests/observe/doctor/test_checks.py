@@ -97,11 +97,23 @@ def test_a_state_of_one_look_is_no_finding() -> None:
 def test_a_silent_node_is_named_with_its_process_and_machine() -> None:
     state = State()
     del state.before["s0"], state.after["s0"]
+    for peer in ("h0", "h1"):
+        state.face(peer, "s0")["silent"] = True
     assert "runs and does not answer: no answer" in state.only_finding().problem
+    assert "end it" in state.only_finding().remedy
+    state.started_s = START_S - 5
+    assert "end it" not in state.only_finding().remedy
     here = RecordedMachine(nodes=("h0", "h1"), state="up", since_s=0.0, address="10.0.0.1")
     there = here.model_copy(update={"nodes": ("s0",), "address": "10.0.0.2"})
     state.machines = {"launcher": here, "m1": there}
     assert "on machine m1 (10.0.0.2)" in state.only_finding().remedy
+
+
+def test_a_node_that_only_its_python_keeps_silent_is_left_alone() -> None:
+    state = State()
+    del state.before["s0"], state.after["s0"]  # and the hosts receive from it
+    assert "holds its Python interpreter" in state.only_finding().problem
+    assert "end it" not in state.only_finding().remedy
 
 
 def test_a_stopped_process_is_named_with_the_command_to_resume_it() -> None:

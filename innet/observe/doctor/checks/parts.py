@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from innet.cluster.run_state import NodeCondition, NodeState
+from innet.cluster.run_state import STARTING_S, NodeCondition, NodeState
 from innet.observe.doctor.finding import Finding
 from innet.observe.doctor.observation import Observation
 from innet.quantities import counted
@@ -134,13 +134,42 @@ def _of_node(seen: Observation, name: str, node: NodeCondition) -> Iterator[Find
                 f"`kill -CONT {node.pid}` lets it go on.",
             )
         case "silent":
-            yield _finding(
-                "silent",
-                name,
-                f"{name} runs and does not answer: {node.why}",
-                f"Look at what its process {_place(seen, node)} does (py-spy dump). If it hangs, "
-                "end it: a switch is started again, a job ends with an error that names it.",
-            )
+            yield _silent(seen, name, node)
+
+
+def _silent(seen: Observation, name: str, node: NodeCondition) -> Finding:
+    process = f"process {_place(seen, node)}"
+    if _is_heard(seen, name):
+        return _finding(
+            "silent",
+            name,
+            f"{name} answers no requests, and its neighbours receive its packets: a call holds its "
+            "Python interpreter.",
+            f"`py-spy dump --pid` shows the call in {process}. Let it go on if it is a long "
+            "computation; recovery.interpreter_timeout_s limits how long it may take.",
+        )
+    remedy = f"Look at what {process} does (`py-spy dump --pid`)."
+    if _age_s(seen, name) > STARTING_S:
+        remedy += (
+            " If it hangs, end it: a switch is started again, a job ends with an error that names "
+            "it."
+        )
+    return _finding("silent", name, f"{name} runs and does not answer: {node.why}", remedy)
+
+
+def _is_heard(seen: Observation, name: str) -> bool:
+    """Whether a neighbour that answers receives packets from a node."""
+    return any(
+        face["peer"] == name and not face["silent"]
+        for answer in seen.after.status.nodes.values()
+        for face in answer["links"]
+    )
+
+
+def _age_s(seen: Observation, name: str) -> float:
+    """How long ago the process of a node was started."""
+    started = (p.recorded_s for p in seen.after.status.run.processes if p.node == name)
+    return seen.after.answered_at_s - max(started, default=0.0)
 
 
 def _finding(state: NodeState, subject: str, problem: str, remedy: str) -> Finding:
