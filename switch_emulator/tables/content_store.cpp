@@ -16,6 +16,10 @@ constexpr std::size_t kInitialBuckets = 1024;
 // time.
 constexpr int kMaxVisitedNodes = 64;
 
+std::size_t packet_charge(const PacketRef& packet) {
+    return packet.pinned_bytes() + packet.virtual_bytes() + sizeof(detail::PacketBlock);
+}
+
 }  // namespace
 
 ContentStore::ContentStore(std::size_t capacity_bytes, PolicyMaker make_policy, PacketPool& pool)
@@ -122,26 +126,28 @@ ContentStore::Node* ContentStore::keep(const wire::DataView& data, const NamePre
         return nullptr;
     }
     PacketRef kept = compact(packet, pool_);
-    const std::size_t charge = kept.pinned_bytes() + kept.virtual_bytes() + sizeof(Node);
-    if (charge > shares_.capacity()) return nullptr;
+    const std::size_t charge = packet_charge(kept);
+    if (charge + kNodeBytes > shares_.capacity()) return nullptr;
     if (Node* known = find_node(name.hash(), name.name()); known != nullptr && known->packet) {
         if (standing < known->standing) return nullptr;
         policy_of(*known).on_remove(*known);
         remove_packet(*known);
     }
-    if (!take_room(share, charge)) return nullptr;
-    Node* made = make_path(name);
-    if (made == nullptr) {
-        shares_.give(share, charge);
-        return nullptr;
-    }
-
+    Node* made = make_path(name, share);
+    if (made == nullptr) return nullptr;
     Node& node = *made;
+    move_to(node, share);
     const auto name_offset =
         static_cast<std::size_t>(data.name().value().data() - packet.bytes().data());
+    // An eviction below removes no node that has a packet.
     node.packet = std::move(kept);
     node.name = wire::NameView::trusted(
         node.packet.bytes().subspan(name_offset, name.name().value().size()));
+    if (!take_room(share, charge)) {
+        node.packet = PacketRef();
+        remove_branch(node);
+        return nullptr;
+    }
     // A requester with MustBeFresh may have rejected this packet: the producer must send it again,
     // whatever freshness the packet claims.
     const bool may_be_fresh =
@@ -149,7 +155,6 @@ ContentStore::Node* ContentStore::keep(const wire::DataView& data, const NamePre
     node.fresh_until = may_be_fresh ? now + data.freshness() : now;
     node.standing = standing;
     node.size_bytes = charge;
-    node.job = share;
     ++entries_;
     ++insertions_;
     policy_of(node).on_insert(node);
@@ -238,7 +243,7 @@ void ContentStore::resize_policies() {
     }
 }
 
-ContentStore::Node* ContentStore::make_path(const NamePrefixes& name) {
+ContentStore::Node* ContentStore::make_path(const NamePrefixes& name, jobs::JobId share) {
     std::size_t depth = name.depth();
     Node* node = nullptr;
     while (depth > 0 && (node = find_node(name.hash(depth), name.prefix(depth))) == nullptr)
@@ -250,15 +255,17 @@ ContentStore::Node* ContentStore::make_path(const NamePrefixes& name) {
             remove_branch(*node);
             return nullptr;
         }
-        node = &add_child(*node, hash, name.prefix(depth).value().size());
+        node = &add_child(*node, hash, name.prefix(depth).value().size(), share);
     }
     return node;
 }
 
 ContentStore::Node& ContentStore::add_child(Node& parent, wire::NameHash hash,
-                                            std::size_t name_size) {
+                                            std::size_t name_size, jobs::JobId share) {
     Node& node = nodes_.take();
     node = Node{};
+    shares_.take(share, kNodeBytes);
+    node.job = share;
     node.hash = hash;
     node.name_size = name_size;
     node.parent = &parent;
@@ -281,6 +288,7 @@ void ContentStore::remove_packet(Node& node) {
 
 // An inner node lives as long as there is Data below it.
 void ContentStore::remove_branch(Node& leaf) {
+    const jobs::JobId share = leaf.job;
     Node* node = &leaf;
     while (node != &root_ && !node->packet && node->first_child == nullptr) {
         Node* parent = node->parent;
@@ -290,9 +298,21 @@ void ContentStore::remove_branch(Node& leaf) {
             node->next_sibling->previous_sibling = node->previous_sibling;
         }
         chains_.erase(*node);
+        shares_.give(node->job, kNodeBytes);
         nodes_.give(*node);
         node = parent;
     }
+    // The share may have no Data below these any longer; that of their first child has.
+    for (; node != &root_; node = node->parent) {
+        if (node->job == share && !node->packet) move_to(*node, node->first_child->job);
+    }
+}
+
+void ContentStore::move_to(Node& node, jobs::JobId share) {
+    if (node.job == share) return;
+    shares_.give(node.job, kNodeBytes);
+    shares_.take(share, kNodeBytes);
+    node.job = share;
 }
 
 }  // namespace innet::tables

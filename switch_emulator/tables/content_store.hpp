@@ -1,6 +1,6 @@
 #pragma once
 // Content store: caches verified Data, Data requested by digest, and Data that this node cannot
-// verify, bounded in bytes of real memory.
+// verify, bounded in bytes of real memory: of packets and of all nodes of the tree.
 
 #include <array>
 #include <cstdint>
@@ -28,7 +28,7 @@ namespace innet::tables {
 /// The bytes are guaranteed to the jobs by weight. A job may borrow what others leave unused until
 /// they need it; the job that borrowed most evicts first, by its own policy. So no job can evict
 /// what another keeps within its guarantee, and unverified Data, which have no guarantee, evict no
-/// job's Data.
+/// job's Data. A node of the tree counts for a job that has Data at it or below it.
 ///
 /// Data whose name has more than `NamePrefixes::kMaxPrefixComponents` components are not kept, nor
 /// Data for whose name a bucket has no room.
@@ -100,10 +100,10 @@ class ContentStore {
     enum class Standing : std::uint8_t { kNamedByDigest, kUnverified, kVerified };
 
     struct Node : CacheItem {
-        PacketRef packet;  ///< empty in an inner node
-        jobs::JobId job = jobs::kNoJob;
-        wire::NameView name;        ///< of `packet`
-        std::size_t name_size = 0;  ///< bytes of the prefix that this node stands for
+        PacketRef packet;                ///< empty in an inner node
+        jobs::JobId job = jobs::kNoJob;  ///< the share that the node counts for
+        wire::NameView name;             ///< of `packet`
+        std::size_t name_size = 0;       ///< bytes of the prefix that this node stands for
         TimePoint fresh_until;
         Standing standing = Standing::kVerified;
         bool digest_known = false;
@@ -114,6 +114,9 @@ class ContentStore {
         Node* previous_sibling = nullptr;
         Node* next_in_bucket = nullptr;
     };
+
+    /// With its places in the table, which has at most two for each node.
+    static constexpr std::size_t kNodeBytes = sizeof(Node) + 2 * sizeof(Node*);
 
     /// What an Interest without a digest demands of an answer.
     struct Demand {
@@ -130,11 +133,13 @@ class ContentStore {
     static bool answers_by_name(const Node& node, const Demand& demand);
     const PacketRef* find_by_digest(wire::NameView name);
     static void set_digest(Node& node, const security::Sha256Digest& digest);
-    /// Null when there is no room in a bucket.
-    Node* make_path(const NamePrefixes& name);
-    Node& add_child(Node& parent, wire::NameHash hash, std::size_t name_size);
+    /// The node of a name; new nodes count for `share`. Null when there is no room in a bucket.
+    Node* make_path(const NamePrefixes& name, jobs::JobId share);
+    Node& add_child(Node& parent, wire::NameHash hash, std::size_t name_size, jobs::JobId share);
     void remove_packet(Node& node);
+    /// Removes the nodes that no Data is at or below, from `leaf` up.
     void remove_branch(Node& leaf);
+    void move_to(Node& node, jobs::JobId share);
     /// Takes so many bytes for `share`. False when all that could be dropped for it is not its to
     /// push out.
     bool take_room(jobs::JobId share, std::size_t size_bytes);

@@ -74,11 +74,14 @@ struct Cache {
     TimePoint now{std::chrono::hours(1)};
 };
 
-/// What one object of the default size takes.
-std::size_t charge_of_one() {
+/// What objects of the default size take, which need so many nodes for prefixes of their names.
+std::size_t charge_of(std::size_t objects, std::size_t prefixes) {
     Cache cache(1 << 20);
     cache.insert("/x/0");
-    return cache.store.size_bytes();
+    const std::size_t with_prefix = cache.store.size_bytes();
+    cache.insert("/x/1");
+    const std::size_t one = cache.store.size_bytes() - with_prefix;
+    return objects * one + prefixes * (with_prefix - one);
 }
 
 }  // namespace
@@ -170,6 +173,66 @@ TEST_CASE("the limit holds for real memory, for any insertions and requests") {
     }
 }
 
+TEST_CASE("prefixes of names count, whoever needs them") {
+    const std::string deep = "/1/2/3/4/5/6/7/8/9/10/11/12/13/14/15/16/17/18/19/20";
+    Cache cache(charge_of(10, 210));
+    for (int i = 0; i < 1000; ++i) cache.insert("/" + std::to_string(i) + deep);
+    CHECK(cache.store.entries() == 10);
+    for (int i = 0; i < 1000; ++i) cache.insert("/all" + deep + "/" + std::to_string(i));
+    CHECK(cache.store.entries() > 30);
+    CHECK(cache.store.size_bytes() <= charge_of(10, 210));
+}
+
+TEST_CASE("prefixes count for a job with Data below them") {
+    for (const Policy policy : {Policy::kLru, Policy::kS3Fifo}) {
+        Cache cache(1 << 20, policy);
+        cache.store.set_weight(1, 1);
+        cache.store.set_weight(2, 1);
+        cache.insert(cache.make_data("/a/b/c/1"), 1);
+        cache.insert(cache.make_data("/a/b/c/2"), 2);
+        CHECK(cache.store.shares().used(1) == charge_of(1, 3));
+        CHECK(cache.store.shares().used(2) == charge_of(1, 0));
+        cache.insert(cache.make_data("/a/b"), 2);  // at a node of the first job
+        CHECK(cache.store.shares().used(1) == charge_of(1, 2));
+        cache.store.remove_job(1);
+        CHECK(cache.store.shares().used(1) == 0);
+        CHECK(cache.store.shares().used(2) == charge_of(2, 2));
+        cache.store.drop_below(wire::Name::from_uri("/a/b/c").value().view());
+        CHECK(cache.store.shares().used(2) == charge_of(1, 1));
+    }
+}
+
+TEST_CASE("what counts for a share is there, for any names, jobs and evictions") {
+    for (const Policy policy : {Policy::kLru, Policy::kS3Fifo}) {
+        Cache cache(charge_of(60, 60), policy);
+        std::mt19937 random(7);
+        for (const jobs::JobId job : std::to_array<jobs::JobId>({1, 2, 3}))
+            cache.store.set_weight(job, job);
+        for (int step = 0; step < 20'000; ++step) {
+            std::string uri;
+            for (std::size_t depth = 1 + random() % 6; depth > 0; --depth) {
+                uri += "/" + std::to_string(random() % 3);
+            }
+            const auto job = static_cast<jobs::JobId>(1 + random() % 3);
+            const auto choice = random() % 100;
+            if (choice < 90) {
+                cache.insert(cache.make_data(uri, random() % 500), job);
+            } else if (choice < 99) {
+                cache.store.drop_below(wire::Name::from_uri(uri).value().view());
+            } else {
+                cache.store.remove_job(job);
+                REQUIRE(cache.store.shares().used(job) == 0);
+                cache.store.set_weight(job, job);
+            }
+            REQUIRE(cache.store.size_bytes() <= cache.store.shares().capacity());
+        }
+        cache.store.clear();
+        CHECK(cache.store.size_bytes() == 0);
+        for (const jobs::JobId job : std::to_array<jobs::JobId>({1, 2, 3}))
+            CHECK(cache.store.shares().used(job) == 0);
+    }
+}
+
 TEST_CASE("a small packet does not keep a large receive buffer alive") {
     Cache cache(1 << 20);
     const PacketRef data = cache.make_data("/a/b");
@@ -183,7 +246,7 @@ TEST_CASE("a small packet does not keep a large receive buffer alive") {
 }
 
 TEST_CASE("LRU evicts the least recently used entry") {
-    Cache cache(3 * charge_of_one());
+    Cache cache(charge_of(3, 1));
     for (const char* uri : {"/x/a", "/x/b", "/x/c"}) cache.insert(uri);
     CHECK(cache.has("/x/a"));
     cache.insert("/x/d");
@@ -192,7 +255,7 @@ TEST_CASE("LRU evicts the least recently used entry") {
 }
 
 TEST_CASE("S3-FIFO keeps requested entries through a scan that empties LRU") {
-    const std::size_t capacity = 100 * charge_of_one();
+    const std::size_t capacity = charge_of(100, 2);
     const auto survivors = [&](Policy policy) {
         Cache cache(capacity, policy);
         const auto popular = [](int i) { return "/popular/" + std::to_string(i); };
@@ -210,7 +273,7 @@ TEST_CASE("S3-FIFO keeps requested entries through a scan that empties LRU") {
 }
 
 TEST_CASE("S3-FIFO puts an object that returns into the main queue") {
-    Cache cache(20 * charge_of_one(), Policy::kS3Fifo);
+    Cache cache(charge_of(20, 2), Policy::kS3Fifo);
     cache.insert("/returning/one");
     for (int i = 0; i < 20; ++i) cache.insert("/scan/" + std::to_string(i));
     REQUIRE_FALSE(cache.has("/returning/one"));
@@ -221,7 +284,7 @@ TEST_CASE("S3-FIFO puts an object that returns into the main queue") {
 
 TEST_CASE("a job cannot evict entries within another job's guarantee") {
     for (const Policy policy : {Policy::kLru, Policy::kS3Fifo}) {
-        Cache cache(40 * charge_of_one(), policy);
+        Cache cache(charge_of(40, 2), policy);
         cache.store.set_weight(jobs::kNoJob, 0);
         cache.store.set_weight(1, 1);
         cache.store.set_weight(2, 1);
@@ -235,7 +298,7 @@ TEST_CASE("a job cannot evict entries within another job's guarantee") {
         for (int i = 0; i < 20; ++i) insert("/b/" + std::to_string(i), 2);
         for (int i = 100; i < 300; ++i) insert("/a/" + std::to_string(i), 1);
         for (int i = 0; i < 20; ++i) CHECK(cache.has("/b/" + std::to_string(i)));
-        CHECK(cache.store.shares().used(1) == 20 * charge_of_one());
+        CHECK(cache.store.shares().used(1) == charge_of(20, 1));
         cache.store.remove_job(2);
         CHECK(cache.store.entries() == 20);
         CHECK_FALSE(cache.has("/b/0"));
@@ -243,7 +306,7 @@ TEST_CASE("a job cannot evict entries within another job's guarantee") {
 }
 
 TEST_CASE("names that were dropped leave nothing behind") {
-    Cache cache(10 * charge_of_one());
+    Cache cache(charge_of(10, 12));
     for (int i = 0; i < 10'000; ++i) {
         cache.insert("/job/group/" + std::to_string(i) + "/leaf");
     }
