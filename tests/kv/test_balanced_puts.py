@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from innet.kv.eviction import POLICIES, PolicyName, make_policy
 from innet.kv.pool import PoolSettings
-from tests.kv.fake_network import Node
+from innet.kv.pool.peers import Placement
+from tests.kv.fake_network import HOP_S, Node
 from tests.kv.pools import Pools, key, with_pools
 
 BALANCED = PoolSettings(puts="balanced", put_timeout_s=1.0, leave_out_s=0.5)
@@ -114,6 +115,27 @@ def test_a_home_that_hangs_does_not_delay_puts_to_others() -> None:
         pools.fabric.nodes["h1"].alive = True
         (number,) = homed_at(pools, "h2", 2)[1:]
         assert await pools.put(number, at="h0") == [1]
+
+    with_pools(work, members=3, blocks=CAPACITY, settings=BALANCED, policy="second-use")
+
+
+def test_a_home_that_replaces_the_asked_one_meanwhile_learns_the_producer() -> None:
+    async def work(pools: Pools) -> None:
+        await fill(pools, "h0")
+        await asyncio.sleep(10)
+        await fill(pools, "h2")  # with younger blocks than h0, so it notes what h0 offers
+        later = Placement(dict.fromkeys(("h0", "h1"), 1))
+        (number, *_) = (
+            each
+            for each in homed_at(pools, "h2", 40)[CAPACITY:]
+            if later.homes(key(each).block_hash) == ("h1",)
+        )
+        putting = asyncio.ensure_future(pools.put(number, at="h0"))
+        await asyncio.sleep(HOP_S)
+        del pools.fabric.members["h2"]
+        assert await putting == [1]
+        assert pools.serving(number) == ["h0"]
+        assert await pools.got(number)
 
     with_pools(work, members=3, blocks=CAPACITY, settings=BALANCED, policy="second-use")
 

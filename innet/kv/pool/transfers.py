@@ -357,16 +357,18 @@ class BlockTransfers:
                 sealed[name] = await self._seal(name, contents)
                 held.append(name)
         moves: bool | Cause | None = None
+        offered_to: str | None = None
         if self._defers:
             new, own = blocks[0], sealed[names[0]]
             if self._balances:
                 async with self._deciding.hold():
-                    moves = await self._offer(new)
+                    offered_to = self._home_to_offer(new)
+                    moves = None if offered_to is None else await self._offer(new, offered_to)
                     stays = moves is not True and self._put_here(own, new)
             else:
                 stays = self._put_here(own, new)
             if stays:
-                return [await self._note_homes(new, is_first_told=moves is False)]
+                return [await self._note_homes(new, offered_to if moves is False else None)]
         # Homes fetch the blocks while they are signed.
         ends = await self._keep_at_homes(blocks, together)
         for name, publication in signing.items():
@@ -389,32 +391,34 @@ class BlockTransfers:
         finally:
             node.served.release(name)
 
-    async def _offer(self, new: NewBlock) -> bool | Cause | None:
-        """Whether the first home of a block wants it, because it keeps it longer than this node.
+    def _home_to_offer(self, new: NewBlock) -> str | None:
+        """The first home of a block; ``None``: this node is a home of it, or has room for it."""
+        homes, node = self._node.members.homes(new[0].block_hash), self._node
+        is_full = 1000 * node.local.tiers.next_wait_s <= MAX_NUMBER
+        return homes[0] if homes and node.network.node not in homes and is_full else None
+
+    async def _offer(self, new: NewBlock, home: str) -> bool | Cause:
+        """Whether a home takes a block, because it keeps it longer than this node.
 
         Returns:
-            False if the home has noted the block, a cause if it has not answered, and ``None`` if
-            it was not asked.
+            False if the home has noted the block, a cause if it has not answered.
         """
         (key, _, depth), node = new, self._node
-        own, homes = node.network.node, node.members.homes(key.block_hash)
-        wait_ms = 1000 * node.local.tiers.next_wait_s
-        if not homes or own in homes or wait_ms > MAX_NUMBER:
-            return None
-        return await node.peers.offer(homes[0], Offer(key, depth, own, int(wait_ms)))
+        wait_ms = int(1000 * node.local.tiers.next_wait_s)
+        return await node.peers.offer(home, Offer(key, depth, node.network.node, wait_ms))
 
     def _put_here(self, block: Sealed | None, new: NewBlock) -> bool:
         key, _, depth = new
         return block is not None and self._node.local.put(key.name, block, depth)
 
-    async def _note_homes(self, new: NewBlock, *, is_first_told: bool) -> list[Cause | None]:
-        """Tell the homes of a block that is here its producer."""
+    async def _note_homes(self, new: NewBlock, noted_by: str | None) -> list[Cause | None]:
+        """Let the homes of a block that is here note its producer; ``noted_by`` has done so."""
         (key, _, depth), node = new, self._node
         homes, own = node.members.homes(key.block_hash), node.network.node
-        note, first = Note(key, depth, own), homes[:is_first_told]
-        rest = [home for home in homes if home not in (*first, own)]
-        told = await gather([node.peers.request(home, note) for home in rest])
-        return [None] * (len(homes) - len(rest)) + told
+        note = Note(key, depth, own)
+        rest = [home for home in homes if home not in (noted_by, own)]
+        causes = await gather([node.peers.request(home, note) for home in rest])
+        return [None] * (len(homes) - len(rest)) + causes
 
     async def _keep_at_homes(
         self, blocks: Sequence[NewBlock], together: int
