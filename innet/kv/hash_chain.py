@@ -94,12 +94,31 @@ def _salt_input(salt: str) -> bytes:
     return _head(_ARRAY, 1) + _head(_ARRAY, 2) + _text("cache_salt") + _text(salt)
 
 
+def count_of(tokens: TokenIds) -> int:
+    """How many tokens a prompt has.
+
+    Raises:
+        KVError: they are no sequence in one dimension.
+    """
+    if isinstance(tokens, np.ndarray) and tokens.ndim != 1:
+        raise _invalid_ids(f"an array of {tokens.ndim} dimensions")
+    if isinstance(tokens, str | bytes | bytearray) or not hasattr(tokens, "__len__"):
+        raise _invalid_ids(type(tokens).__name__)
+    return len(tokens)
+
+
+def _invalid_ids(found: str) -> KVError:
+    return KVError(
+        f"invalid token ids, expected integers from 0 to 2^64 - 1 in one dimension, found {found}"
+    )
+
+
 def _checked_ids(tokens: TokenIds) -> npt.NDArray[np.uint64]:
     """
     Raises:
         KVError: one of them is not a token id.
     """
-    if not len(tokens):
+    if not count_of(tokens):
         return np.empty(0, np.uint64)
     with contextlib.suppress(OverflowError, ValueError):
         ids = np.asarray(tokens)
@@ -108,7 +127,7 @@ def _checked_ids(tokens: TokenIds) -> npt.NDArray[np.uint64]:
             ids = np.array(tokens, np.uint64 if min(tokens) >= 0 else np.int64)
         if ids.ndim == 1 and ids.dtype.kind in "iu" and ids.min() >= 0:
             return ids.astype(np.uint64)
-    raise KVError("invalid token ids, expected integers from 0 to 2^64 - 1 in one dimension")
+    raise _invalid_ids("other values")
 
 
 def _encoded_ids(ids: npt.NDArray[np.uint64]) -> tuple[bytes, npt.NDArray[np.int64]]:

@@ -118,7 +118,7 @@ class LoopThread:
                 f"{self._name} belongs to the process that this one was forked from. Use the pool "
                 "in that process only"
             )
-        return f"{self._name} is closed" if self._closed else ""
+        return f"{self._name} is closed; open another" if self._closed else ""
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)

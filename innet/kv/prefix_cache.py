@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from innet.errors import KVError
-from innet.kv.hash_chain import TokenIds, chain, root_hash
+from innet.kv.hash_chain import TokenIds, chain, count_of, root_hash
 from innet.kv.layout import BlockLayout, KVArray, KVSource, LayerRange
 from innet.kv.names import BlockKey
 from innet.kv.pool import BlockPool, PoolStatistics
@@ -159,13 +159,14 @@ class PrefixCache:
         Raises:
             KVError: ``kv`` does not fit the model or the tokens, or the pool is closed.
         """
-        if not 0 <= first_token <= len(tokens):
+        count = count_of(tokens)
+        if not 0 <= first_token <= count:
             raise KVError(
-                f"invalid first_token {first_token}: the prompt has {len(tokens)} tokens, so it is "
-                f"from 0 to {len(tokens)}"
+                f"invalid first_token {first_token}: the prompt has {count} tokens, so it is "
+                f"from 0 to {count}"
             )
-        kv = self._layout.arrays_of(kv, len(tokens) - first_token)
-        self._layout.require_fitting(kv, len(tokens) - first_token)
+        kv = self._layout.arrays_of(kv, count - first_token)
+        self._layout.require_fitting(kv, count - first_token)
         size = self._layout.block_tokens
         first_block = math.ceil(first_token / size)
         pieces = self._pieces(tokens, first_block)
@@ -216,7 +217,7 @@ class PrefixCache:
             KVError: the pool is closed.
         """
         size = self._layout.block_tokens
-        kv = self._layout.empty(len(tokens) // size * size)
+        kv = self._layout.empty(count_of(tokens) // size * size)
         found = await self.load_prefix(
             tokens, kv, deadline_s=deadline_s, cost=cost, progress=progress, request=request
         )

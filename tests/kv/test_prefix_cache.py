@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import numpy as np
 import pytest
@@ -341,5 +343,56 @@ def test_arrays_that_do_not_fit_are_refused() -> None:
             await cache.put(TOKENS, _kv(0), first_token=19)
         with pytest.raises(KVError, match=r"expected \(16, "):
             await cache.load_prefix(TOKENS, _kv(15))
+
+    with_caches(work)
+
+
+INVALID_TOKENS: list[Any] = [
+    "a prompt",
+    b"abc",
+    5,
+    None,
+    iter([1, 2]),
+    np.zeros((2, 9), int),
+    [1.5] * 18,
+]
+
+
+@pytest.mark.parametrize("tokens", INVALID_TOKENS, ids=lambda each: type(each).__name__)
+def test_invalid_tokens_are_refused(tokens: Any) -> None:
+    async def work(caches: Caches) -> None:
+        cache = caches["user"]
+        calls: list[Callable[[], Awaitable[object]]] = [
+            lambda: cache.get_longest_prefix(tokens),
+            lambda: cache.put(tokens, _kv(18)),
+            lambda: cache.exists(tokens),
+            lambda: cache.announce(tokens, "request"),
+        ]
+        for call in calls:
+            with pytest.raises(KVError, match="invalid token ids"):
+                await call()
+
+    with_caches(work)
+
+
+@pytest.mark.parametrize("seconds", ["5s", math.nan, math.inf, -1, None])
+def test_invalid_times_are_refused(seconds: Any) -> None:
+    async def work(caches: Caches) -> None:
+        cache = caches["user"]
+        with pytest.raises(KVError, match="a lease has a length"):
+            await cache.pin(TOKENS, seconds)
+        with pytest.raises(KVError, match="a lease has a length"):
+            await cache.announce(TOKENS, "request", seconds)
+        if seconds not in (None, -1):  # no deadline, and one that has passed
+            with pytest.raises(KVError, match="a deadline is a number"):
+                await cache.get_longest_prefix(TOKENS, deadline_s=seconds)
+
+    with_caches(work)
+
+
+def test_a_request_without_a_name_is_not_announced() -> None:
+    async def work(caches: Caches) -> None:
+        with pytest.raises(KVError, match="a request to announce has a name"):
+            await caches["user"].announce(TOKENS, "")
 
     with_caches(work)

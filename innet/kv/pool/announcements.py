@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from innet.kv.pool.home import Home
 from innet.kv.pool.network import Cause, Contents
 from innet.kv.pool.pool_node import PoolNode
 from innet.kv.pool.transfers import BlockTransfers, Found, NewBlock
-from innet.kv.pool.waiting import TimeLimit, count_to_gap, gather, now_s
+from innet.kv.pool.waiting import TimeLimit, count_to_gap, gather, is_seconds, now_s
 
 DEFAULT_LEASE_S: Final = 60.0
 _PAUSE_S: Final = 0.02
@@ -106,16 +105,18 @@ class Announcements:
             How many homes have the announcement: with 0, nobody finds it.
 
         Raises:
-            KVError: this node has announced the request, the lease is not above 0, or the pool is
-                closed.
+            KVError: this node has announced the request, it has no name, the lease is not above 0,
+                or the pool is closed.
         """
         if request in self._requests:
             raise KVError(
                 f"this node has announced the request {request!r}: withdraw it, or give each "
                 "request a name of its own"
             )
-        if not 0 < lease_s < math.inf:
-            raise KVError(f"a lease has a length in seconds above 0, not {lease_s}")
+        if not request:
+            raise KVError("a request to announce has a name; give one, such as 'request-17'")
+        if not is_seconds(lease_s) or not lease_s:
+            raise KVError(f"a lease has a length in seconds above 0, not {lease_s!r}")
         network = self._node.network
         names = tuple(dict.fromkeys(key.name for key in keys if not self._is_here(key.name)))
         timer = asyncio.get_running_loop().call_later(lease_s, self.withdraw, request)

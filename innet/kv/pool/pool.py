@@ -26,7 +26,14 @@ from innet.kv.pool.store import Tier
 from innet.kv.pool.tiered_store import TieredStore
 from innet.kv.pool.tiers import MemoryTier
 from innet.kv.pool.transfers import BlockTransfers, Found, NewBlock
-from innet.kv.pool.waiting import TimeLimit, count_to_gap, gather, now_s, wait_to_end
+from innet.kv.pool.waiting import (
+    TimeLimit,
+    count_to_gap,
+    gather,
+    is_seconds,
+    now_s,
+    wait_to_end,
+)
 from innet.kv.pool.window import BLOCKS_OF_REQUEST
 from innet.node.messages import tenant_prefix
 
@@ -384,8 +391,8 @@ class BlockPool:
         Raises:
             KVError: the lease is not above 0.
         """
-        if not 0 < lease_s < math.inf:
-            raise KVError(f"a lease has a length in seconds above 0, not {lease_s}")
+        if not is_seconds(lease_s) or not lease_s:
+            raise KVError(f"a lease has a length in seconds above 0, not {lease_s!r}")
         lease_ms = min(MAX_NUMBER, max(1, round(lease_s * 1000)))
 
         async def pin(key: BlockKey) -> bool:
@@ -551,8 +558,8 @@ class BlockPool:
         """Of a call: its timeout, or by default that of the settings for each block."""
         if timeout_s is None:
             return TimeLimit(block_s=self._settings.timeout_s)
-        if not 0 <= timeout_s < math.inf:
-            raise KVError(f"a timeout is a number of seconds from 0 on, not {timeout_s}")
+        if not is_seconds(timeout_s):
+            raise KVError(f"a timeout is a number of seconds from 0 on, not {timeout_s!r}")
         return TimeLimit(now_s() + timeout_s)
 
     def _require_open(self) -> None:

@@ -9,7 +9,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from enum import Enum, auto
 from itertools import islice
+from numbers import Real
 from typing import Any, Generic, TypeVar
+
+from innet.errors import KVError
 
 Key = TypeVar("Key", bound=Hashable)
 Result = TypeVar("Result")
@@ -22,6 +25,11 @@ Progress = Callable[[int, int], None]
 def now_s() -> float:
     """The time of the event loop, which may be simulated."""
     return asyncio.get_running_loop().time()
+
+
+def is_seconds(value: object) -> bool:
+    """Whether a caller's value is a length of time: a finite number from 0 on."""
+    return isinstance(value, Real) and 0 <= float(value) < math.inf
 
 
 async def gather(works: Sequence[Coroutine[Any, Any, Result]]) -> list[Result]:
@@ -129,6 +137,12 @@ class Deadline:
     """When a load has to end; ``None``: each block has the pool's timeout."""
 
     def __init__(self, deadline_s: float | None) -> None:
+        """
+        Raises:
+            KVError: it is not a number.
+        """
+        if deadline_s is not None and not (isinstance(deadline_s, Real) and deadline_s < math.inf):
+            raise KVError(f"a deadline is a number of seconds, not {deadline_s!r}")
         self.began_s = now_s()
         self._end_s = None if deadline_s is None else self.began_s + deadline_s
 
