@@ -110,10 +110,11 @@ void bind_kept_object(nb::module_& module) {
             [](const Kept& self) {
                 const KeptObject& object = *self.object;
                 return std::tuple(ObjectBuffer{object.memory(), nb::none()},
-                                  object.memory()->bytes().size(), object.depth(),
-                                  object.requesters(), !object.is_replaced());
+                                  object.memory()->charge(), object.depth(), object.requesters(),
+                                  !object.is_replaced());
             },
-            "Its buffer and size; its depth in its prompt, from the first request; the nodes that "
+            "Its buffer and the memory that it takes; its depth in its prompt, from the first "
+            "request; the nodes that "
             "requested it; and whether the node serves it: not if something else was published "
             "under its name.");
 }

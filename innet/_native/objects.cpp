@@ -117,7 +117,7 @@ OperationId publish_sealed_object(NodeHandle& self, const wire::Name& name, Read
         {name, {bytes.data(), bytes.size()}, max_packet_bytes},
         {static_cast<const std::uint8_t*>(root.data()), root.size()},
     };
-    spec.object.lent = self.lend(nb::cast(bytes));
+    spec.object.lent = self.lend(nb::make_tuple(bytes, root));
     return self.begin({nb::cast(bytes), root}, [spec](Engine& engine, OperationId id) {
         engine.endpoint.publish_sealed_object(id, spec, engine.keyring);
     });
@@ -286,6 +286,7 @@ void bind_request_guard(nb::module_& module) {
 }
 
 void bind_object_buffer(nb::module_& module) {
+    module.attr("BOOKKEEPING_BYTES") = kBookkeepingBytes;
     nb::class_<ObjectBuffer>(
         module, "ObjectBuffer", nb::type_slots(buffer_slots),
         "Memory for one object, of unknown size or of the caller's. A second fetch into it raises "
@@ -310,11 +311,9 @@ void bind_object_buffer(nb::module_& module) {
             },
             "The root manifest (a Data packet) of what was fetched or published; empty before.")
         .def_prop_ro(
-            "nbytes",
-            [](const ObjectBuffer& self) {
-                return self.memory->bytes().size() + self.memory->root().size();
-            },
-            "Bytes of the object and its root manifest.")
+            "charge", [](const ObjectBuffer& self) { return self.memory->charge(); },
+            "Memory in bytes that the object takes with its root manifest and bookkeeping; 0: none "
+            "was fetched.")
         .def_prop_ro(
             "status",
             [](const ObjectBuffer& self) { return static_cast<int>(self.memory->status()); },

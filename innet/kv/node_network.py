@@ -101,8 +101,8 @@ class _Fetched(Sealed):
         return self.buffer.root()
 
     @property
-    def nbytes(self) -> int:
-        return self.buffer.nbytes
+    def memory_bytes(self) -> int:
+        return self.buffer.charge
 
 
 def _is_published(name: str, status: int, detail: str) -> bool:
@@ -184,7 +184,7 @@ class NodeBlockNetwork:
         self._doubt = asyncio.Event()
         self._asked: deque[AskedObject] = deque()
         self._adopted: list[str] = []
-        self._reported: list[int] = []  # sizes of kept blocks that are not acknowledged
+        self._reported: list[int] = []  # memory of kept blocks that are not acknowledged
         self._room_bytes: int | None = None
         self._has_events = asyncio.Event()
         self._operations = NodeOperations(host.collector)
@@ -345,11 +345,11 @@ class NodeBlockNetwork:
         """See :meth:`BlockNetwork.grant_room`; a closed network keeps nothing."""
         if self._room_bytes is None or (not self._reported and room_bytes == self._room_bytes):
             return
-        blocks, size_bytes = len(self._reported), sum(self._reported)
+        blocks, memory_bytes = len(self._reported), sum(self._reported)
         self._reported.clear()
         self._room_bytes = room_bytes
         self._tell(
-            lambda node: node.acknowledge_kept(self._requests, blocks, size_bytes, room_bytes)
+            lambda node: node.acknowledge_kept(self._requests, blocks, memory_bytes, room_bytes)
         )
 
     def _tell(self, change: Callable[[_core.NodeHandle], None]) -> None:
@@ -402,8 +402,8 @@ class NodeBlockNetwork:
         if done is None:
             return name
         if isinstance(done, _core.KeptObject):
-            buffer, size_bytes, depth, requesters, is_served = done.read()
-            self._reported.append(size_bytes)
+            buffer, memory_bytes, depth, requesters, is_served = done.read()
+            self._reported.append(memory_bytes)
             return KeptBlock(name, _Fetched(buffer), depth, requesters, is_served)
         return UnfinishedRequest(name, [self._outcome(status) for status in done])
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from innet._native import _core
 from innet.kv.eviction import PolicyName
 from innet.kv.names import BlockFamily, BlockKey
 from innet.kv.pool import BlockPool, DiskTier, MemoryTier, PoolSettings, TieredStore
@@ -18,7 +19,8 @@ from innet.kv.pool.peers import Placement
 from tests.kv.fake_network import TENANT, FakeFabric, Node, Result, run
 
 SIZE = 1000
-ROOM = SIZE + 32
+ROOT_BYTES = 32
+ROOM = SIZE + ROOT_BYTES + _core.BOOKKEEPING_BYTES
 FAMILY = BlockFamily(TENANT, "00ff", "raw", 0, 1)
 
 
@@ -56,7 +58,7 @@ class Disks:
 
     async def tier(self, name: str) -> DiskTier:
         """A node's disk."""
-        capacity_bytes = self.blocks * record_bytes(key(0).name, ROOM - SIZE, SIZE)
+        capacity_bytes = self.blocks * record_bytes(key(0).name, ROOT_BYTES, SIZE)
         return await DiskTier.open(self.folder / name, capacity_bytes, work=InlineDisk())
 
 

@@ -433,7 +433,7 @@ def test_a_full_home_keeps_what_was_asked_for_last() -> None:
 
 def test_a_block_larger_than_a_home_is_refused() -> None:
     async def work(pools: Pools) -> None:
-        assert await pools["user"].put(key(1), np.zeros(5 * SIZE, np.uint8)) == 0
+        assert await pools["user"].put(key(1), np.zeros(3 * ROOM, np.uint8)) == 0
         assert pools["user"].statistics().lost_copies == {Cause.REFUSED: 1}
         assert pools["h0"].statistics().refused == {"no room": 1}
 

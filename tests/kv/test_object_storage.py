@@ -20,7 +20,7 @@ from innet.kv.pool.block_database import record_bytes
 from innet.kv.pool.network import Sealed
 from innet.kv.pool_options import MemberOptions
 from tests.kv.fake_network import FakeFabric, run
-from tests.kv.pools import ROOM, InlineDisk, contents, key
+from tests.kv.pools import ROOM, ROOT_BYTES, InlineDisk, contents, key
 from tests.kv.test_disk_tier import disk_full_beyond
 from tests.kv.test_poison import DamagingDisk, flipped
 
@@ -132,7 +132,7 @@ def test_a_lost_or_damaged_object_is_a_miss(url: str) -> None:
 @asynccontextmanager
 async def home_of_three_tiers(folder: Path, url: str, disk: InlineDisk) -> AsyncIterator[BlockPool]:
     """A home without room in memory: two blocks fit on its disk, four in its object storage."""
-    size = record_bytes(key(0).name, ROOM - SIZE, SIZE)
+    size = record_bytes(key(0).name, ROOT_BYTES, SIZE)
     layered = LayeredTier(
         await DiskTier.open(folder, 2 * size, "lru", disk),
         await DiskTier.open(url, 4 * size, "lru", InlineDisk()),

@@ -71,7 +71,7 @@ def test_blocks_of_another_layout_are_not_asked_for_together() -> None:
 def test_each_put_hears_what_became_of_its_own_block(refused: int) -> None:
     async def work(pools: Pools) -> None:
         sizes = [SIZE] * MAX_KEPT_AT_ONCE
-        sizes[refused] = ROOM * MANY + 1
+        sizes[refused] = ROOM * (MAX_KEPT_AT_ONCE - 1) + SIZE + 1
         blocks = [(key(n), np.zeros(size, np.uint8)) for n, size in enumerate(sizes)]
         copies = await pools["user"].put_many(blocks)
         assert copies == [int(n != refused) for n in range(MAX_KEPT_AT_ONCE)]
@@ -81,7 +81,7 @@ def test_each_put_hears_what_became_of_its_own_block(refused: int) -> None:
         assert statistics.refused == {"no room": 1}
         assert statistics.kept == {"user": MAX_KEPT_AT_ONCE - 1}
 
-    with_pools(work, members=1, blocks=MANY)
+    with_pools(work, members=1, blocks=MAX_KEPT_AT_ONCE)
 
 
 @pytest.mark.parametrize("given_up", range(MAX_KEPT_AT_ONCE))

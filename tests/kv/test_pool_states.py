@@ -19,7 +19,7 @@ from innet.kv.pool import BlockPool, DiskTier, MemoryTier, PoolSettings, TieredS
 from innet.kv.pool.block_database import BlockDatabase, record_bytes
 from innet.kv.pool.peers import Placement
 from tests.kv.fake_network import FakeFabric, VirtualTime
-from tests.kv.pools import ROOM, SIZE, InlineDisk, contents, key
+from tests.kv.pools import ROOM, ROOT_BYTES, SIZE, InlineDisk, contents, key
 
 Result = TypeVar("Result")
 
@@ -27,7 +27,7 @@ MEMBERS = ("h0", "h1", "h2")
 NODES = (*MEMBERS, "user")
 BLOCKS = st.integers(0, 9)
 SOME_BLOCKS = st.lists(BLOCKS, min_size=1, max_size=6)
-RECORD = record_bytes(key(0).name, ROOM - SIZE, SIZE)
+RECORD = record_bytes(key(0).name, ROOT_BYTES, SIZE)
 
 
 def tiers(memory_blocks: int, disk_blocks: int, policy: PolicyName, file: Path) -> TieredStore:

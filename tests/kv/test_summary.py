@@ -36,7 +36,7 @@ class Member:
     """A memory with its summary."""
 
     def __init__(self) -> None:
-        self.memory = MemoryTier(1 << 20)
+        self.memory = MemoryTier(8 << 20)
         self.summary = Summary(self.memory)
 
     def put(self, name: str) -> None:

@@ -8,12 +8,15 @@ namespace innet {
 
 namespace {
 
-/// Pieces of similar size are interchangeable.
+/// Pieces of similar size are interchangeable. Small ones waste little, because there may be
+/// many.
 constexpr std::size_t kGranuleBytes = 4096;
+constexpr std::size_t kSmallGranuleBytes = 64;
 
 std::size_t rounded_up(std::size_t size_bytes) {
-    const std::size_t granules = std::max<std::size_t>(1, (size_bytes - 1) / kGranuleBytes + 1);
-    return granules * kGranuleBytes;
+    const std::size_t granule =
+        size_bytes < 16 * kGranuleBytes ? kSmallGranuleBytes : kGranuleBytes;
+    return std::max<std::size_t>(1, (size_bytes + granule - 1) / granule) * granule;
 }
 
 }  // namespace
@@ -26,7 +29,7 @@ RecycledMemory& RecycledMemory::shared() {
 RecycledMemory::Piece RecycledMemory::take(std::size_t size_bytes) {
     // A size that cannot be rounded is more than there is, too.
     if (size_bytes > PTRDIFF_MAX) return {};
-    const std::size_t rounded = size_bytes == 0 ? kGranuleBytes : rounded_up(size_bytes);
+    const std::size_t rounded = rounded_up(size_bytes);
     {
         const std::lock_guard lock(mutex_);
         const auto same = idle_.find(rounded);

@@ -24,7 +24,7 @@ std::optional<FetchSpec> ObjectFetch::next_stage() {
     if (stage == 0) return manifests(kRootLevel);
     if (spec_.root_only) return std::nullopt;
     const auto levels = verifier_->tree().levels();
-    if (verifier_->object_bytes() || stage > levels.size()) {
+    if (verifier_->object_within_root() || stage > levels.size()) {
         spec_.memory->set_complete();
         return std::nullopt;
     }
@@ -88,7 +88,7 @@ bool ObjectFetch::takes_given_root() {
     if (!is_given) return false;
     verifier_ = security::ManifestVerifier::from_verified_root(*root);
     // A fetch has at least one stage, so a root that contains the object is received in it.
-    if (!verifier_ || verifier_->object_bytes() ||
+    if (!verifier_ || verifier_->object_within_root() ||
         use_root(*root).status != OperationStatus::kDone) {
         verifier_.reset();
         return false;
@@ -108,23 +108,21 @@ AnswerCheck ObjectFetch::use_root(const wire::DataView& root) {
         spec_.memory->keep_root(root.whole());
         return {};
     }
-    const AnswerCheck room = make_room(*verifier_->extent());
-    if (room.status != OperationStatus::kDone) return room;
-    spec_.memory->keep_root(root.whole());
-    const auto& object = verifier_->object_bytes();
-    if (!object) return room;
-    if (object->size() != segmentation_.block_bytes) return malformed(root.name());
-    std::ranges::copy(*object, spec_.memory->bytes().begin());
-    return room;
+    const auto& extent = *verifier_->extent();
+    const auto& within = verifier_->object_within_root();
+    if (within && within->size != extent.object_bytes) return malformed(root.name());
+    return make_room(extent, root.whole());
 }
 
-AnswerCheck ObjectFetch::make_room(const security::ObjectExtent& extent) {
+AnswerCheck ObjectFetch::make_room(const security::ObjectExtent& extent, wire::ByteView root) {
     segmentation_ = {1, extent.object_bytes, extent.segment_bytes};
     if (extent.segment_bytes == 0 || segmentation_.segments() != verifier_->tree().segments() ||
         segmentation_.segments() > kMaxSegments) {
         return malformed(security::manifest_name(spec_.object, 0).view());
     }
-    if (spec_.memory->reserve(extent.object_bytes)) return {};
+    if (spec_.memory->reserve(extent.object_bytes, root, verifier_->object_within_root())) {
+        return {};
+    }
     const std::string size = std::to_string(extent.object_bytes);
     if (spec_.memory->is_given()) {
         return {OperationStatus::kMismatch, uri() + " has " + size +

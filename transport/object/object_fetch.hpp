@@ -88,7 +88,7 @@ class ObjectFetch final : public SegmentReceiver {
     AnswerCheck receive_root(const wire::DataView& root);
     /// Makes room for the object of a root whose verifier is `verifier_`.
     AnswerCheck use_root(const wire::DataView& root);
-    AnswerCheck make_room(const security::ObjectExtent& extent);
+    AnswerCheck make_room(const security::ObjectExtent& extent, wire::ByteView root);
     FetchSpec manifests(const security::ManifestTree::Level& level);
     FetchSpec segments();
     std::string uri() const { return spec_.object.view().to_uri(); }

@@ -220,7 +220,7 @@ void ObjectKeeper::unsubscribe(wire::NameHash object, wire::NameHash request) {
 }
 
 void ObjectKeeper::release_budget(const KeptObject& object) {
-    budget_->release(object.memory()->bytes().size());
+    budget_->release(object.memory()->charge());
 }
 
 void ObjectKeeper::on_acknowledged(const KeepAcknowledgement& acknowledgement) {

@@ -48,7 +48,7 @@ struct KeepOptions {
 /// The application's acknowledgement of kept objects that it has registered.
 struct KeepAcknowledgement {
     std::size_t objects = 0;
-    std::uint64_t bytes = 0;         ///< of them
+    std::uint64_t bytes = 0;         ///< their charges
     std::uint64_t budget_bytes = 0;  ///< new memory limit, unacknowledged objects included
 };
 

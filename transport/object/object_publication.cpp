@@ -43,6 +43,7 @@ ObjectPublication::ObjectPublication(const ObjectSpec& spec, ObjectSeal seal,
     : ObjectPublication(spec, seal.cut(), virtual_scale, pool, hasher, seal.draft_keys().signer,
                         seal.draft_keys().tagger) {
     is_draft_ = root_signer_ != nullptr;
+    if (segments_.lent) lent_root_ = seal.lent_root();
     seal_ = std::move(seal);
     lacks_digests_ = !digests_are_known() && !seal_->tags().empty();
     tags_segments_ = lacks_digests_;
@@ -129,8 +130,8 @@ std::optional<std::vector<PacketRef>> ObjectPublication::build(
 
 std::unique_ptr<PublishedObject> ObjectPublication::take() {
     auto published = std::make_unique<PublishedObject>(
-        object_, std::move(manifests_), std::move(segments_),
-        is_draft_ ? DraftKeys{tagger_, root_signer_} : DraftKeys{});
+        std::move(manifests_), std::move(segments_),
+        is_draft_ ? DraftKeys{tagger_, root_signer_} : DraftKeys{}, lent_root_);
     if (root_into_) root_into_->keep_root(published->root().bytes());
     return published;
 }

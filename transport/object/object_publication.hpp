@@ -74,6 +74,7 @@ class ObjectPublication {
     bool is_draft_ = false;       ///< the root stays without its signature ...
     bool lacks_digests_ = false;  ///< ... and the digests of segments, which are tagged
     std::optional<ObjectSeal> seal_;
+    wire::ByteView lent_root_;  ///< empty: the object keeps a packet of its root
     KeptSegments segments_;
     std::uint64_t fan_out_;
     bool within_root_;

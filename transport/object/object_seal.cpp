@@ -78,6 +78,7 @@ std::optional<ObjectSeal> ObjectSeal::verified(const SealedObjectSpec& spec,
         seal.segment_digests_.assign(spec.digests.begin(), spec.digests.end());
     }
     seal.root_ = pool.copy_of(spec.root);
+    seal.lent_root_ = spec.root;
     if (security::is_draft(*root)) seal.draft_keys_ = {prefix.tagger, prefix.root_signer};
     if (seal.draft_keys_.signer && !manifest->has_digests()) seal.tags_ = manifest->tags();
     seal.listed_ = manifest->listed_by(0, 1);

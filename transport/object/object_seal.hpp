@@ -19,7 +19,8 @@ namespace innet {
 
 struct SealedObjectSpec {
     ObjectSpec object;
-    std::span<const std::uint8_t> root;  ///< the root manifest, a Data packet; copied
+    /// The root manifest, a Data packet: kept by `object.lent` as the bytes are, or copied.
+    std::span<const std::uint8_t> root;
     /// Implicit digests of the segments that a fetch has verified against these bytes and the root:
     /// copied. Empty: not verified. The root's signature, or the tag of a draft, is verified unless
     /// it is proven, because the fetch may have relied on the root's tag.
@@ -40,6 +41,8 @@ class ObjectSeal {
 
     const ObjectCut& cut() const { return cut_; }
     const PacketRef& root() const { return root_; }
+    /// The root's bytes, as they were given.
+    wire::ByteView lent_root() const { return lent_root_; }
     /// Complete the root; null: it is complete.
     const DraftKeys& draft_keys() const { return draft_keys_; }
     /// The segments' digests, if they are known already.
@@ -54,6 +57,7 @@ class ObjectSeal {
 
     ObjectCut cut_;
     PacketRef root_;
+    wire::ByteView lent_root_;
     DraftKeys draft_keys_;
     std::vector<security::Sha256Digest> listed_;
     std::vector<security::Sha256Digest> segment_digests_;

@@ -41,6 +41,7 @@ class ObjectSegments {
     ObjectSegments(wire::NameView object, std::span<const std::uint8_t> bytes,
                    const Segmentation& segmentation, std::uint32_t virtual_scale, PacketPool& pool);
 
+    wire::NameView object() const { return namer_.tensor(); }
     const Segmentation& segmentation() const { return segmentation_; }
     std::span<const std::uint8_t> bytes() const { return bytes_; }
     PacketPool& pool() const { return *pool_; }

@@ -20,37 +20,43 @@ security::HashJob KeptSegments::to_hash(std::uint64_t segment, std::vector<Segme
     return {{packets[static_cast<std::size_t>(segment)].bytes()}};
 }
 
-PublishedObject::PublishedObject(wire::Name name, std::vector<ObjectPacket> manifests,
-                                 KeptSegments segments, DraftKeys draft_keys)
-    : name_(std::move(name)),
-      manifests_(std::move(manifests)),
+PublishedObject::PublishedObject(std::vector<ObjectPacket> manifests, KeptSegments segments,
+                                 DraftKeys draft_keys, wire::ByteView lent_root)
+    : manifests_(std::move(manifests)),
+      lent_root_(lent_root),
       segments_(std::move(segments)),
       draft_keys_(std::move(draft_keys)) {
+    if (!lent_root_.empty()) manifests_[0].packet = {};
     for (const ObjectPacket& one : manifests_) retained_bytes_ += one.packet.pinned_bytes();
     for (const PacketRef& one : segments_.packets) retained_bytes_ += one.pinned_bytes();
-    if (segments_.lent) retained_bytes_ += segments_.of.bytes().size();
+    if (segments_.lent) retained_bytes_ += segments_.of.bytes().size() + lent_root_.size();
+}
+
+PacketRef PublishedObject::root() const {
+    const PacketRef& packet = manifests_[0].packet;
+    return packet ? packet : segments_.of.pool().copy_of(lent_root_);
 }
 
 PacketRef PublishedObject::signed_root() {
-    ObjectPacket& root = manifests_[0];
-    if (!draft_keys_.signer) return root.packet;
+    if (!draft_keys_.signer) return root();
     PacketRef made = completed_root();
     if (!made) return {};
-    root = {std::move(made), {}};
-    root.digest = security::Sha256().digest(root.packet.bytes());
+    const security::Sha256Digest digest = security::Sha256().digest(made.bytes());
+    manifests_[0] = {std::move(made), digest};
     draft_keys_ = {};
-    return root.packet;
+    return root();
 }
 
 PacketRef PublishedObject::completed_root() {
     PacketPool& pool = segments_.of.pool();
-    const auto draft = wire::DataView::parse(root().bytes());
+    const PacketRef packet = root();
+    const auto draft = wire::DataView::parse(packet.bytes());
     const auto manifest = security::ManifestVerifier::from_verified_root(*draft);
     if (!manifest || manifest->has_digests()) {
         return security::complete_draft(*draft, *draft_keys_.signer, pool);
     }
     hash_segments();
-    security::ManifestBuilder builder(name_, manifest->tree().fan_out());
+    security::ManifestBuilder builder(wire::Name(name()), manifest->tree().fan_out());
     builder.set_extent(*manifest->extent());
     for (const security::Sha256Digest& digest : segments_.digests) builder.add(digest);
     builder.set_tags(manifest->tags());
@@ -77,7 +83,8 @@ PacketRef PublishedObject::find(const SegmentName& name, bool accepts_draft) {
     if (!is_manifest) return find_segment(name);
     if (name.segment >= manifests_.size()) return {};
     const ObjectPacket& found = manifests_[static_cast<std::size_t>(name.segment)];
-    return is_other(name.digest, found.digest) ? PacketRef() : found.packet;
+    if (is_other(name.digest, found.digest)) return {};
+    return is_root ? root() : found.packet;
 }
 
 PacketRef PublishedObject::find_segment(const SegmentName& name) {

@@ -35,13 +35,14 @@ struct KeptSegments {
 class PublishedObject {
   public:
     /// Both by number; `manifests` begin with the root, which `draft_keys` complete where it is a
-    /// draft.
-    PublishedObject(wire::Name name, std::vector<ObjectPacket> manifests, KeptSegments segments,
-                    DraftKeys draft_keys = {});
+    /// draft. Where `lent_root` is given, it has the root's bytes and is kept by what keeps the
+    /// segments' bytes: the root's packet is then made on request, as theirs are.
+    PublishedObject(std::vector<ObjectPacket> manifests, KeptSegments segments,
+                    DraftKeys draft_keys = {}, wire::ByteView lent_root = {});
 
-    wire::NameView name() const { return name_.view(); }
+    wire::NameView name() const { return segments_.of.object(); }
     /// The root, which may be a draft.
-    PacketRef root() const { return manifests_[0].packet; }
+    PacketRef root() const;
     /// The root with its signature, which is made once. Empty when it cannot be made.
     PacketRef signed_root();
     /// The packet of this name (a segment's or a manifest's, with or without its implicit digest).
@@ -60,8 +61,8 @@ class PublishedObject {
     PacketRef completed_root();
     void hash_segments();
 
-    wire::Name name_;
     std::vector<ObjectPacket> manifests_;
+    wire::ByteView lent_root_;  ///< of the root without a packet
     KeptSegments segments_;
     DraftKeys draft_keys_;  ///< null: the root is signed
     std::size_t retained_bytes_ = 0;

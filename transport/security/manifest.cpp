@@ -357,8 +357,10 @@ std::optional<ManifestVerifier> ManifestVerifier::from_verified_root(const wire:
     if (content->object_bytes && content->segment_bytes) {
         verifier.extent_ = ObjectExtent{*content->object_bytes, *content->segment_bytes};
     }
-    if (content->object)
-        verifier.object_bytes_.emplace(content->object->begin(), content->object->end());
+    if (content->object) {
+        const auto offset = content->object->data() - root.whole().data();
+        verifier.object_within_root_ = {static_cast<std::size_t>(offset), content->object->size()};
+    }
     if (!verifier.store_tags(content->tags)) return std::nullopt;
     verifier.has_digests_ = verifier.tags_.empty() || !is_zero(content->digests);
     return verifier;

@@ -48,6 +48,12 @@ struct ObjectExtent {
     std::uint64_t segment_bytes = 0;
 };
 
+/// Bytes of a packet.
+struct PacketRange {
+    std::size_t offset = 0;
+    std::size_t size = 0;
+};
+
 class ManifestWriter;
 
 /// Makes the manifests of one object.
@@ -121,8 +127,8 @@ class ManifestVerifier {
     const ManifestTree& tree() const { return tree_; }
     /// The object's size according to the root, if present.
     const std::optional<ObjectExtent>& extent() const { return extent_; }
-    /// The whole object, if the root has it within it.
-    const std::optional<std::vector<std::uint8_t>>& object_bytes() const { return object_bytes_; }
+    /// Where the root's packet has the whole object within it, if it does.
+    const std::optional<PacketRange>& object_within_root() const { return object_within_root_; }
     /// The segments' tags, if the root contains them; else empty.
     const std::vector<SegmentTag>& tags() const { return tags_; }
     /// False for a draft whose digests are not computed yet: its tags alone tell its segments.
@@ -153,7 +159,7 @@ class ManifestVerifier {
     wire::Name object_;
     ManifestTree tree_;
     std::optional<ObjectExtent> extent_;
-    std::optional<std::vector<std::uint8_t>> object_bytes_;
+    std::optional<PacketRange> object_within_root_;
     std::vector<SegmentTag> tags_;
     bool has_digests_ = true;
     std::unordered_map<std::uint64_t, std::vector<Sha256Digest>> digests_;

@@ -10,6 +10,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from innet._native import _core
+
 Contents = npt.NDArray[np.uint8]
 """The bytes of a block, in one dimension."""
 
@@ -46,9 +48,9 @@ class Sealed:
     root: bytes
 
     @property
-    def nbytes(self) -> int:
-        """Bytes of both."""
-        return self.contents.nbytes + len(self.root)
+    def memory_bytes(self) -> int:
+        """Memory that it takes in a store: contents, manifest, names and entries in tables."""
+        return self.contents.nbytes + len(self.root) + _core.BOOKKEEPING_BYTES
 
 
 @dataclass(frozen=True, slots=True)

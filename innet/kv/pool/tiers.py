@@ -190,7 +190,7 @@ class BlockTier(Generic[Kept]):
 
 
 class MemoryTier(BlockTier[Sealed]):
-    """Blocks in memory, each with its manifest."""
+    """Blocks in memory. Each counts with its manifest and bookkeeping."""
 
     def __init__(self, capacity_bytes: int, policy: PolicyName = DEFAULT_POLICY) -> None:
         """See the base class."""
@@ -215,7 +215,7 @@ class MemoryTier(BlockTier[Sealed]):
         """
         if self.use(name):
             return []
-        entry = Entry(block.nbytes, depth, block, is_copy=is_copy)
+        entry = Entry(block.memory_bytes, depth, block, is_copy=is_copy)
         return self._insert(name, entry) if self._has_room(entry.size) else [(name, entry)]
 
     def remove(self, name: str) -> bool:

@@ -234,7 +234,7 @@ class ReplayPlan:
 
         Args:
             host: a member.
-            room_bytes: size of a block with its manifest.
+            room_bytes: memory of a block in a tier.
         """
         if self.shares_memory:
             store = self._store(self.shared_blocks(host), room_bytes)

@@ -191,11 +191,11 @@ async def replay_pool(
 
 
 async def _room_bytes(network: BlockNetwork, contents: SyntheticContents) -> int:
-    """Size of a block in a tier, with its manifest, which has the same length for all blocks."""
+    """Memory of a block in a tier; its manifest has the same length for all blocks."""
     key = replay_key(network.tenant, bytes(32))
-    root = (await network.publish(key.name, contents.of(key.block_hash))).root
+    block = await network.publish(key.name, contents.of(key.block_hash))
     network.withdraw(key.name)
-    return contents.size_bytes + len(root)
+    return block.memory_bytes
 
 
 class ReplayWorker:

@@ -47,3 +47,13 @@ TEST_CASE("an empty buffer can be allocated, one beyond the memory cannot") {
     CHECK(RecycledMemory::shared().take(~std::size_t{0}) == nullptr);
     CHECK(RecycledMemory::shared().take(~std::size_t{0} / 2) == nullptr);
 }
+
+TEST_CASE("a small buffer takes little more than its bytes") {
+    RecycledMemory& memory = RecycledMemory::shared();
+    for (const std::size_t size : {std::size_t{1}, std::size_t{100}, std::size_t{1025}}) {
+        RecycledMemory::Piece piece = memory.take(size);
+        const std::size_t idle_bytes = memory.idle_bytes();
+        piece.reset();
+        CHECK(memory.idle_bytes() - idle_bytes < size + 64);
+    }
+}

@@ -125,6 +125,15 @@ struct Pool {
     std::vector<wire::Name> fetched;
 };
 
+/// What a block of the usual size takes of a budget.
+std::uint64_t charge_of_one() {
+    Pool pool;
+    pool.offer(0);
+    pool.ask(request_of({0}));
+    pool.carry();
+    return pool.requested().at(0).kept->memory()->charge();
+}
+
 std::size_t count(const std::vector<wire::Name>& names, const wire::Name& one) {
     return static_cast<std::size_t>(std::ranges::count(names, one));
 }
@@ -171,8 +180,9 @@ TEST_CASE("an answer equals the owner's and has the same key's signature") {
     CHECK(root->key_name() == name("/n/t/KEY").view());
     const auto manifest = security::ManifestVerifier::from_verified_root(*root);
     REQUIRE(manifest);
-    REQUIRE(manifest->object_bytes());
-    CHECK(std::ranges::equal(*manifest->object_bytes(), kAnswer));
+    const auto& within = manifest->object_within_root();
+    REQUIRE(within);
+    CHECK(std::ranges::equal(root->whole().subspan(within->offset, within->size), kAnswer));
 }
 
 TEST_CASE("a request for several blocks is answered when all have come") {
@@ -249,7 +259,7 @@ TEST_CASE("a block that misses the deadline is late, and its request does not re
 }
 
 TEST_CASE("kept blocks are bounded until they are reported") {
-    Pool pool(2 * kBytes);
+    Pool pool(2 * charge_of_one());
     for (int block = 0; block < 4; ++block) pool.offer(block);
     pool.ask(request_of({0, 1}));
     pool.carry();
@@ -258,7 +268,7 @@ TEST_CASE("kept blocks are bounded until they are reported") {
     const auto left = pool.requested();
     REQUIRE(left.size() == 1);
     CHECK(left[0].outcomes.empty());
-    pool.acknowledge(1, kBytes, 2 * kBytes);
+    pool.acknowledge(1, charge_of_one(), 2 * charge_of_one());
     const wire::Name both = request_of({2, 3}, "h2", "3");
     pool.ask(both);
     pool.carry();
@@ -272,7 +282,7 @@ TEST_CASE("kept blocks are bounded until they are reported") {
 }
 
 TEST_CASE("a failed operation frees its share of the window") {
-    Pool pool(kBytes);
+    Pool pool(charge_of_one());
     pool.offer(0);
     for (int turn = 0; turn < 3; ++turn) {
         // The root comes, and room is taken; of the rest nothing does.
@@ -403,14 +413,14 @@ TEST_CASE("a node that stops keeping serves and fetches none of the blocks") {
 }
 
 TEST_CASE("a node that stops keeping frees unreported blocks and starts again empty") {
-    Pool pool(kBytes);
+    Pool pool(charge_of_one());
     pool.offer(0);
     pool.ask(request_of({0}));
     pool.carry();
     pool.home.endpoint.stop_keeping(pool.requests, pool.home.now);
     CHECK(pool.requested().empty());
     CHECK(!pool.serves(0));
-    pool.keep(kBytes);
+    pool.keep(charge_of_one());
     pool.ask(request_of({0}, "h2", "2"));
     pool.carry();
     CHECK(pool.is_answered(request_of({0}, "h2", "2")));
@@ -431,7 +441,7 @@ TEST_CASE("a watch also reports kept blocks") {
 }
 
 TEST_CASE("a watch fires at once when half of the room is filled") {
-    Pool pool(2 * kBytes);
+    Pool pool(2 * charge_of_one());
     pool.offer(0);
     pool.offer(1);
     pool.home.endpoint.watch_objects(7);

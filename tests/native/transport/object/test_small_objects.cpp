@@ -80,3 +80,18 @@ TEST_CASE("memory of another size than a small object's is a mismatch, and stays
     CHECK(hosts.carry(hosts.start_fetch())->status == OperationStatus::kMismatch);
     CHECK(into == Bytes(99, 7));
 }
+
+TEST_CASE("a small object is where its root is, aligned as others are, and counts with both") {
+    for (const std::size_t size : {std::size_t{1}, std::size_t{100}, std::size_t{1024}}) {
+        CAPTURE(size);
+        ObjectHosts hosts(9000);
+        hosts.publish(some_bytes(size));
+        REQUIRE(hosts.carry(hosts.start_fetch())->status == OperationStatus::kDone);
+        const auto bytes = hosts.memory->bytes();
+        const auto root = hosts.memory->root();
+        CHECK(bytes.data() > root.data());
+        CHECK(bytes.data() + bytes.size() <= root.data() + root.size());
+        CHECK(reinterpret_cast<std::uintptr_t>(bytes.data()) % alignof(std::max_align_t) == 0);
+        CHECK(hosts.memory->charge() == size + root.size() + kBookkeepingBytes);
+    }
+}
