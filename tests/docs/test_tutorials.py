@@ -20,15 +20,16 @@ SHORT = ("first-allreduce", "kv-cache", "ndn-client")
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("whole", [False, True], ids=["line by line", "whole"])
 @pytest.mark.parametrize("name", SHORT)
-def test_a_tutorial_works_word_by_word(name: str) -> None:
+def test_a_tutorial_works_word_by_word(name: str, whole: bool) -> None:
     page = ROOT / "docs" / "tutorials" / f"{name}.md"
     # A path short enough for sockets.
     with (
         tempfile.TemporaryDirectory(prefix="innet-docs-") as directory,
         Workspace(Path(directory)) as workspace,
     ):
-        for step, why in follow(page, workspace):
+        for step, why in follow(page, workspace, whole=whole):
             assert not why, f"line {step.line}: {step.name or step.text}\n{why}"
 
 
@@ -115,7 +116,34 @@ def test_a_reader_stops_where_a_command_fails(tmp_path: Path) -> None:
     assert done[-1][1].startswith("exit code 1\n1.5")
 
 
-def test_outputs_are_compared_by_line_and_numbers_can_differ() -> None:
-    assert missing_lines("a 1.5 s\nb\n", "x\n[h0] a  12 s\nc\nb\n") == []
-    assert missing_lines("b\na 1 s\n", "a 12 s\nb\n") == ["a 1 s"]
+def test_outputs_are_compared_by_line_and_figures_within_the_tolerance() -> None:
+    assert missing_lines("a 1.5 s\nb\n", "x\n[h0] a  1.5 s\nc\nb\n") == []
+    assert missing_lines("a 1.5 s\n", "a 1.50 s\n") == []
+    assert missing_lines("b\na 1 s\n", "a 1 s\nb\n") == ["a 1 s"]
     assert missing_lines("a b s\n", "a 12 s\n") == ["a b s"]
+    assert missing_lines("in 10.0 ms\n", "in 0.0 ms\n") == ["in 10.0 ms"]
+    assert missing_lines("in 10.0 ms\n", "in 11.9 ms\n", 1.2) == []
+    assert missing_lines("in 10.0 ms\n", "in 8.4 ms\n", 1.2) == []
+    assert missing_lines("in 10.0 ms\n", "in 12.1 ms\n", 1.2) == ["in 10.0 ms"]
+    assert missing_lines("in 10.0 ms\n", "in 0.0 ms\n", 100) == ["in 10.0 ms"]
+    assert missing_lines("1 segment\n", "11 segment\n") == ["1 segment"]
+    assert missing_lines("2,048 hosts of h0-h3\n", "2,047 hosts of h0-h3\n", 1.01) == []
+    assert missing_lines("hosts of h0-h3\n", "hosts of h0-h4\n", 2) == ["hosts of h0-h3"]
+    assert missing_lines("/hello/v=…: 1 segment\n", "/hello/v=17954: 1 segment; x\n") == []
+    assert missing_lines("/hello/v=…: 1 segment\n", "/hello/v=17954: 2 segments\n") != []
+
+
+@pytest.mark.parametrize(
+    ("prose", "factor"),
+    [
+        ("It prints:", 1),
+        ("It prints, within 20 %:", 1.2),
+        ("The time is right within\na factor of 5:", 5),
+        ("Elsewhere within 50 %.\n\nHere it prints:", 1),
+    ],
+)
+def test_a_page_states_the_tolerance_of_an_output_in_the_paragraph_before(
+    prose: str, factor: float
+) -> None:
+    [step] = steps_of(f"# Page\n\n{prose}\n\n```text\n1 s\n```\n")
+    assert step.factor == factor
