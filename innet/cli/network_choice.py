@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 _RANGE = re.compile(
     r"(?P<stem>[A-Za-z_.](?:[A-Za-z0-9_.]*[A-Za-z_.])?)(?P<first>[0-9]+)-(?P=stem)(?P<last>[0-9]+)"
 )
-_SIMULATED_RATE_BPS = 10e9
-_SIMULATED_DELAY_S = 1e-6
-
 _AS_WRITTEN = HostOptions()
 
 BROKER_VARIABLE = "INNET_BROKER"
@@ -88,14 +85,20 @@ def changes_of(
     return change
 
 
-def with_timed_links(topology: Topology, links: TimeOptions) -> Topology:
-    """The topology with a rate and a delay on links with neither, unless options set one."""
-    if links.rate is not None or links.delay is not None:
-        return topology
-    timed = topology.with_defaults(rate_bps=_SIMULATED_RATE_BPS, delay_s=_SIMULATED_DELAY_S)
+def simulated_topology(topology: Topology) -> Topology:
+    """The topology as it is simulated; says so when links get a rate and a delay."""
+    from innet.lab.simulation.network import (
+        UNTIMED_DELAY_S,
+        UNTIMED_RATE_BPS,
+        with_timed_links,
+    )
+    from innet.quantities import rounded_duration, rounded_rate
+
+    timed = with_timed_links(topology)
     if timed.links != topology.links:
+        rate, delay = rounded_rate(UNTIMED_RATE_BPS), rounded_duration(UNTIMED_DELAY_S)
         typer.echo(
-            "links without a rate and a delay are simulated with 10 Gbit/s and 1 µs; "
+            f"links with neither rate nor delay are simulated with {rate} and {delay}; "
             "--rate and --delay change that",
             err=True,
         )

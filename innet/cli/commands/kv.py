@@ -22,7 +22,12 @@ from innet.cli.kv_blocks import (
     unpin,
 )
 from innet.cli.kv_lookups import INDEX_EXAMPLES, LOCATE_EXAMPLES, index, locate
-from innet.cli.network_choice import changes_of, chosen_settings, chosen_topology, with_timed_links
+from innet.cli.network_choice import (
+    changes_of,
+    chosen_settings,
+    chosen_topology,
+    simulated_topology,
+)
 from innet.kv.eviction import DEFAULT_POLICY, POLICIES
 
 app = typer.Typer()
@@ -169,7 +174,9 @@ def replay(
 
     with options.values_of("--block"):
         block_bytes = parse_size_bytes(block)
-    loaded = with_timed_links(chosen_topology(topology, links), links)
+    loaded = chosen_topology(topology, links)
+    if mode == "sim":
+        loaded = simulated_topology(loaded)
     if trace.lower().endswith(".csv"):
         typer.echo(
             f"{trace} does not record which prompts share a prefix, so the replay finds no block",

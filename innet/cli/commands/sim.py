@@ -11,7 +11,7 @@ import typer
 from innet.cli import options
 from innet.cli.experiments import WITHOUT_RESULTS, parsed_sizes_bytes, run_and_show
 from innet.cli.interrupts import exit_at_interrupt
-from innet.cli.network_choice import chosen_settings, chosen_topology, with_timed_links
+from innet.cli.network_choice import chosen_settings, chosen_topology, simulated_topology
 
 EXAMPLES = options.examples(
     "innet sim star8 allreduce:16MiB --rate 1gbit",
@@ -129,7 +129,7 @@ def sim(
     )
     from innet.lab.workload import load_workload
 
-    loaded = with_timed_links(chosen_topology(topology, links, within_hosts), links)
+    loaded = simulated_topology(chosen_topology(topology, links, within_hosts))
     chosen = load_workload(workload)
     if repetitions is not None:
         chosen = chosen.with_repetitions(repetitions)

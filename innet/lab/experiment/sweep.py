@@ -124,9 +124,7 @@ def make_tasks(
     Raises:
         WorkloadError: the workload cannot have these sizes, or a replay these designs.
         PlanError: an algorithm is unknown.
-        SimulationError: a link has neither rate nor delay.
     """
-    _require_time(topology)
     if workload.is_replay:
         _require_designs(algorithms)
     else:
@@ -191,15 +189,6 @@ def _names(tasks: Sequence[Task], sizes_bytes: Sequence[int]) -> list[str]:
         )
         for number, task in enumerate(tasks)
     ]
-
-
-def _require_time(topology: Topology) -> None:
-    for link in topology.links:
-        if not link.takes_time and not link.in_memory:
-            raise SimulationError(
-                f"the link {'--'.join(link.nodes)} has neither a rate nor a delay, so "
-                "nothing on it takes time. Give one, such as --rate 10gbit or --delay 1us"
-            )
 
 
 def _require_designs(algorithms: Sequence[str]) -> None:

@@ -114,6 +114,10 @@ class SharedTables:
         return [(str(operand.interval), f"{_NODES}{operand.node}") for operand in rule.operands]
 
 
+UNTIMED_RATE_BPS: Final = 10e9
+UNTIMED_DELAY_S: Final = 1e-6
+"""Of a simulated link whose topology gives neither: in virtual time nothing else takes any."""
+
 _MEMORY: Final = {"rate_bps": 100e9, "delay_s": 1e-6, "queue_bytes": 2**30}
 """A link within a host: the rate at which one core copies, and the delay of a wake-up."""
 
@@ -348,6 +352,14 @@ class SimulatedNetwork:
     def _digest(self, *parts: str | int) -> bytes:
         text = "/".join(str(part) for part in (self._seed, *parts))
         return hashlib.sha256(text.encode()).digest()
+
+
+def with_timed_links(topology: Topology) -> Topology:
+    """The topology as it is simulated: links with neither rate nor delay have 10 Gbit/s and 1 µs.
+
+    Links within hosts stay: :class:`SimulatedNetwork` makes them as fast as memory.
+    """
+    return topology.with_defaults(rate_bps=UNTIMED_RATE_BPS, delay_s=UNTIMED_DELAY_S)
 
 
 def largest_virtual_scale(topology: Topology) -> int:

@@ -19,7 +19,7 @@ from innet.lab.simulation.control import SimulatedControl
 from innet.lab.simulation.event_loop import VirtualTime
 from innet.lab.simulation.host import SimulatedHost
 from innet.lab.simulation.jobs import SimulatedJob
-from innet.lab.simulation.network import Capture, SimulatedNetwork
+from innet.lab.simulation.network import Capture, SimulatedNetwork, with_timed_links
 from innet.lab.simulation.streams import BackgroundTraffic, FlowOptions, Stream
 from innet.lab.workload.document import FlowDistribution
 from innet.node.node_config import Mode
@@ -78,7 +78,7 @@ class Simulation:
     ) -> None:
         """
         Args:
-            topology: the network.
+            topology: the network. A link with neither rate nor delay gets 10 Gbit/s and 1 µs.
             settings: of the nodes; the defaults are those of a real run.
             seed: of all random numbers: losses, jitter, nonces, keys.
             virtual_scale: bytes for which each byte of an array stands on links, in queues, caches
@@ -100,7 +100,7 @@ class Simulation:
             SimulationError: ``virtual_scale`` is below 1, or leaves no room for a segment; a job's
                 host does not exist, or belongs to another job.
         """
-        self.topology = topology
+        self.topology = topology = with_timed_links(topology)
         self.settings = settings or Settings()
         self.virtual_scale = virtual_scale
         self.network = SimulatedNetwork(

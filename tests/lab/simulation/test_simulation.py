@@ -40,6 +40,20 @@ def test_sums_equal_the_expression_of_their_plan_to_the_bit(algorithm: str) -> N
         assert result.tobytes() == expected.tobytes()
 
 
+def test_links_with_neither_rate_nor_delay_are_as_in_innet_sim() -> None:
+    async def program(comm: Communicator) -> None:
+        await comm.iallreduce(np.ones(1 << 16, np.float32))
+
+    def ended_s(topology: innet.Topology) -> float:
+        with innet.Simulation(topology) as sim:
+            sim.run(*(program(comm) for comm in sim.group(algorithm="inc")))
+            return sim.now_s
+
+    untimed = load_topology("star:3")
+    assert ended_s(untimed) == ended_s(untimed.with_overrides(rate_bps=10e9, delay_s=1e-6))
+    assert ended_s(untimed) > (4 << 16) * 8 / 10e9
+
+
 def test_an_in_network_sum_takes_little_more_than_its_bound() -> None:
     size_bytes = 8 << 20
 
