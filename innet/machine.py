@@ -1,4 +1,4 @@
-"""This machine: its processor, its kernel's files, and where innet caches what it has found out."""
+"""This machine: its processor, its kernel's files, and the priority of its threads."""
 
 from __future__ import annotations
 
@@ -53,12 +53,3 @@ def run_in_background() -> None:
         thread = threading.get_native_id()
         nice = os.getpriority(os.PRIO_PROCESS, thread)
         os.setpriority(os.PRIO_PROCESS, thread, max(nice, _BACKGROUND_NICE))
-
-
-def cache_folder() -> Path | None:
-    """The folder ``innet`` in the user's cache; ``None`` without a home."""
-    try:
-        cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
-    except RuntimeError:
-        return None
-    return cache / "innet"

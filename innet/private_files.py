@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import stat
 from pathlib import Path
@@ -12,6 +13,8 @@ from innet.errors import SecurityError
 from innet.output_files import replace_output
 
 _MAX_BYTES: Final = 1 << 16
+
+_log = logging.getLogger(__name__)
 
 
 def write_private(path: Path, text: str, *, is_durable: bool = False) -> None:
@@ -47,16 +50,34 @@ def make_private_folder(folder: Path) -> None:
     # Whoever puts something else in its place from now on changes nothing of what is opened here.
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        owner = os.fstat(descriptor).st_uid
+        status = os.fstat(descriptor)
+        owner = status.st_uid
         if owner != os.geteuid():
             raise PermissionError(
                 errno.EPERM,
                 f"not permitted, as it belongs to user {owner}, expected user {os.geteuid()}",
                 folder,
             )
-        os.fchmod(descriptor, 0o700)
+        if stat.S_IMODE(status.st_mode) != 0o700:  # else it may be on a disk without writes
+            os.fchmod(descriptor, 0o700)
     finally:
         os.close(descriptor)
+
+
+def cache_folder() -> Path | None:
+    """The folder ``innet`` in the user's cache, made private.
+
+    ``None`` without a home, and if others could choose what is in it: it is not this user's.
+    """
+    try:
+        folder = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "innet"
+        make_private_folder(folder)
+    except RuntimeError:
+        return None
+    except OSError as error:
+        _log.warning("nothing is cached in %s: %s", folder, error)
+        return None
+    return folder
 
 
 def _require_no_foreign_link(path: Path) -> None:

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -30,7 +31,16 @@ using nb::literals::operator""_a;
 void authorise_commands(NodeHandle& self, const std::vector<SigningKey>& keys, bool localhop_rib) {
     management::AuthorisationOptions options;
     options.localhop_rib = localhop_rib;
-    for (const SigningKey& key : keys) options.keys.push_back({key.type, key.name, key.secret});
+    const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
+    const auto now_ms = std::chrono::duration_cast<std::chrono::milliseconds>(since_1970);
+    for (const SigningKey& key : keys) {
+        management::AllowedKey allowed{key.type, key.name, key.secret};
+        if (key.valid_for) {
+            const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(*key.valid_for);
+            allowed.not_after_ms = static_cast<std::uint64_t>((now_ms + left).count());
+        }
+        options.keys.push_back(std::move(allowed));
+    }
     self.call([&](Engine& engine) { engine.management.authorise(options); });
 }
 

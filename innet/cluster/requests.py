@@ -252,6 +252,14 @@ class RequestClient:
             raise no_answer(self._who, method, timeout_s, obstacle) from None
         return reply.value(self._who)
 
+    async def connect(self) -> None:
+        """Connect before the first request.
+
+        Raises:
+            OSError: the server is not there.
+        """
+        self._streams = await asyncio.open_unix_connection(self._path, limit=self._max_bytes)
+
     async def _send(self, request: bytes) -> asyncio.StreamReader:
         if self._is_owed:
             self.close()
@@ -259,7 +267,8 @@ class RequestClient:
             self._note_loss(ConnectionResetError())
             self.close()  # the server has ended
         if self._streams is None:
-            self._streams = await asyncio.open_unix_connection(self._path, limit=self._max_bytes)
+            await self.connect()
+        assert self._streams is not None
         reader, writer = self._streams
         writer.write(request)
         await writer.drain()

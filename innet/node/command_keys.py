@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,9 +36,12 @@ def load_command_certificate(path: Path, now: datetime) -> Certificate:
 
 
 def command_key(certificate: Certificate) -> _core.SigningKey:
-    """The key of a certificate, as a node takes it for commands."""
+    """The key of a certificate, as a node takes it for commands, until the certificate expires."""
     key = certificate.public_key
-    return _core.SigningKey(key.kind, str(certificate.key), key.raw_ed25519() or key.spki)
+    left_s = (certificate.validity.not_after - datetime.now(UTC)).total_seconds()
+    return _core.SigningKey(
+        key.kind, str(certificate.key), key.raw_ed25519() or key.spki, valid_for_s=left_s
+    )
 
 
 def command_key_in(packet: bytes) -> _core.SigningKey:

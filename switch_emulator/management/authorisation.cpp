@@ -26,10 +26,10 @@ Authorisation::Authorisation(const AuthorisationOptions& options, ReplayGuard& r
             throw std::invalid_argument("the key " + key.name.view().to_uri() +
                                         " for management commands is malformed");
         }
-        key_names_.push_back(key.name);
+        keys_.push_back({key.name, key.not_after_ms});
     }
     // Programs that may open the socket's file may send commands, unless a list of keys is set.
-    keyring_.accept_digest(key_names_.empty());
+    keyring_.accept_digest(keys_.empty());
 }
 
 Authorisation::Ruling Authorisation::judge(const Request& request) {
@@ -37,9 +37,9 @@ Authorisation::Ruling Authorisation::judge(const Request& request) {
         return Ruling::kNotLocalhop;
     }
     if (!request.signature) return Ruling::kUnsigned;
-    if (key_names_.empty() && !request.admitted_by_file) return Ruling::kKeyless;
+    if (keys_.empty() && !request.admitted_by_file) return Ruling::kKeyless;
     // A claimed, unverified key must not advance the replay state of the true key.
-    const FaceId signer_face = key_names_.empty() ? request.from : kNoFace;
+    const FaceId signer_face = keys_.empty() ? request.from : kNoFace;
     // Before the signature, whose verification takes most of the time.
     if (replays_->is_stale(signer_face, request.signature->info, request.wall_time_ms)) {
         return Ruling::kStale;
@@ -57,14 +57,15 @@ Authorisation::Ruling Authorisation::judge(const Request& request) {
     return Ruling::kReplayed;
 }
 
-Authorisation::Ruling Authorisation::judge_announcement(const wire::DataView& announcement) const {
+Authorisation::Ruling Authorisation::judge_announcement(const wire::DataView& announcement,
+                                                        std::uint64_t wall_time_ms) const {
     if (announcement.signature_type() == wire::SignatureType::kNull) return Ruling::kUnsigned;
     security::SignedBytes claim{.name = announcement.name(),
                                 .type = announcement.signature_type(),
                                 .key_name = announcement.key_name(),
                                 .signed_portion = announcement.signed_portion(),
                                 .signature = announcement.signature_value()};
-    const Ruling ruling = find_key(claim);
+    const Ruling ruling = find_key(claim, wall_time_ms);
     return ruling == Ruling::kAllowed ? verify(claim) : ruling;
 }
 
@@ -75,30 +76,38 @@ Authorisation::Ruling Authorisation::check_signature(const Request& request) {
                                 .key_name = signature.info.key_name,
                                 .signed_portion = {},
                                 .signature = signature.value};
-    if (const Ruling ruling = find_key(claim); ruling != Ruling::kAllowed) return ruling;
+    if (const Ruling ruling = find_key(claim, request.wall_time_ms); ruling != Ruling::kAllowed) {
+        return ruling;
+    }
     // Nonces and sequence numbers are forgotten when the node ends.
-    if (!key_names_.empty() && !signature.info.time_ms) return Ruling::kUntimed;
+    if (!keys_.empty() && !signature.info.time_ms) return Ruling::kUntimed;
     const Bytes signed_portion = joined(signature.signed_parts);
     claim.signed_portion = signed_portion;
     return verify(claim);
 }
 
-Authorisation::Ruling Authorisation::find_key(security::SignedBytes& claim) const {
-    if (key_names_.empty()) return Ruling::kAllowed;
+Authorisation::Ruling Authorisation::find_key(security::SignedBytes& claim,
+                                              std::uint64_t wall_time_ms) const {
+    if (keys_.empty()) return Ruling::kAllowed;
     // Clients point at the key or at one of its certificates.
-    const auto key = std::ranges::find_if(key_names_, [&](const wire::Name& name) {
-        return name.view().is_prefix_of(claim.key_name);
-    });
-    const bool is_digest = claim.type == wire::SignatureType::kDigestSha256;
-    if (is_digest || key == key_names_.end()) return Ruling::kUnknownKey;
-    claim.key_name = key->view();
+    if (claim.type == wire::SignatureType::kDigestSha256) return Ruling::kUnknownKey;
+    const auto names = [&](const Listed& key) {
+        return key.name.view().is_prefix_of(claim.key_name);
+    };
+    // A key that was certified again is listed twice.
+    const auto valid = std::ranges::find_if(
+        keys_, [&](const Listed& key) { return names(key) && wall_time_ms <= key.not_after_ms; });
+    if (valid == keys_.end()) {
+        return std::ranges::any_of(keys_, names) ? Ruling::kExpired : Ruling::kUnknownKey;
+    }
+    claim.key_name = valid->name.view();
     return Ruling::kAllowed;
 }
 
 // Without a list of keys, any key's signature is accepted, because this node cannot verify it.
 Authorisation::Ruling Authorisation::verify(const security::SignedBytes& claim) const {
     const bool is_digest = claim.type == wire::SignatureType::kDigestSha256;
-    if (key_names_.empty() && !is_digest) return Ruling::kAllowed;
+    if (keys_.empty() && !is_digest) return Ruling::kAllowed;
     return keyring_.verify(claim) == security::Verdict::kValid ? Ruling::kAllowed
                                                                : Ruling::kBadSignature;
 }
@@ -116,6 +125,8 @@ std::string_view describe(Authorisation::Ruling ruling) {
                    "list the key's certificate (--commands-by)";
         case Authorisation::Ruling::kUnknownKey:
             return "this key may not command this node";
+        case Authorisation::Ruling::kExpired:
+            return "the certificate of this key has expired: issue another one (innet keys issue)";
         case Authorisation::Ruling::kBadSignature:
             return "the signature is wrong";
         case Authorisation::Ruling::kUntimed:

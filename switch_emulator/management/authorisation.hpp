@@ -2,6 +2,7 @@
 // Authorises management commands.
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -12,11 +13,14 @@
 
 namespace innet::management {
 
+inline constexpr std::uint64_t kNeverExpires = std::numeric_limits<std::uint64_t>::max();
+
 /// A key whose commands are obeyed. Its certificates have names below its own.
 struct AllowedKey {
     wire::SignatureType type = wire::SignatureType::kEd25519;
     wire::Name name;
-    Bytes key;  ///< as `Keyring::add` takes it
+    Bytes key;                                   ///< as `Keyring::add` takes it
+    std::uint64_t not_after_ms = kNeverExpires;  ///< since 1970: of its certificate
 };
 
 struct AuthorisationOptions {
@@ -49,6 +53,7 @@ class Authorisation {
         kNotLocalhop,   ///< this is not commanded from one hop away
         kKeyless,       ///< came over TCP or UDP, and no keys are listed
         kUnknownKey,    ///< not one of the keys
+        kExpired,       ///< its certificate counts no longer
         kBadSignature,  ///< not what this key, or the digest, gives
         kUntimed,       ///< signed by a key, and without a time
         kStale,         ///< its time is not near this node's
@@ -57,16 +62,21 @@ class Authorisation {
     /// An allowed command counts as seen: a second time it is a replay.
     Ruling judge(const Request& request);
     /// Whether the key that signed a prefix announcement may: the same keys as of commands.
-    Ruling judge_announcement(const wire::DataView& announcement) const;
+    Ruling judge_announcement(const wire::DataView& announcement, std::uint64_t wall_time_ms) const;
 
   private:
+    struct Listed {
+        wire::Name name;
+        std::uint64_t not_after_ms;
+    };
+
     /// Not allowed: why it need not be verified.
-    Ruling find_key(security::SignedBytes& claim) const;
+    Ruling find_key(security::SignedBytes& claim, std::uint64_t wall_time_ms) const;
     Ruling check_signature(const Request& request);
     Ruling verify(const security::SignedBytes& claim) const;
 
     bool localhop_rib_;
-    std::vector<wire::Name> key_names_;
+    std::vector<Listed> keys_;
     security::Keyring keyring_;
     ReplayGuard* replays_;
 };

@@ -150,7 +150,8 @@ std::optional<ControlResponse> Management::announcement_refusal(
     const Question& question, wire::ByteView announcement, const ControlParameters& parameters) {
     const auto data = wire::DataView::parse(announcement);
     const Authorisation::Ruling ruling =
-        data ? authorisation_.judge_announcement(*data) : Authorisation::Ruling::kBadSignature;
+        data ? authorisation_.judge_announcement(*data, status_.wall_time_ms(question.now))
+             : Authorisation::Ruling::kBadSignature;
     if (ruling == Authorisation::Ruling::kAllowed) return std::nullopt;
     count_forbidden(question);
     ++counters_.announcements_forbidden;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import os
 import stat
 from pathlib import Path
@@ -10,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from innet.errors import SecurityError
-from innet.private_files import make_private_folder, read_private, write_private
+from innet.kv.adapters.identity import FileDigests, default_cache_folder, fingerprint
+from innet.private_files import cache_folder, make_private_folder, read_private, write_private
 from innet.security.trust.certificate import Validity
 from innet.security.trust.key_operations import make_key
 from innet.security.trust.key_store import KeyStore
@@ -65,6 +67,25 @@ def test_root_takes_no_folder_of_another_user(tmp_path: Path) -> None:
     with pytest.raises(PermissionError, match="belongs to user 65534, expected user 0"):
         make_private_folder(folder)
     assert stat.S_IMODE(folder.stat().st_mode) == 0o755
+
+
+@needs_root
+def test_nothing_is_cached_in_a_folder_of_another_user(tmp_path: Path, monkeypatch) -> None:
+    """He could choose the digests of models, by which engines take each other's blocks."""
+    model = tmp_path / "model"
+    model.mkdir()
+    (model / "model.safetensors").write_bytes(b"weights")
+    os.utime(model / "model.safetensors", (0, 0))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr("innet.kv.adapters.identity._SETTLED_NS", 0)
+    true = fingerprint(model, FileDigests(None))
+    assert fingerprint(model, FileDigests(default_cache_folder())) == true
+    [entry] = (tmp_path / "innet" / "weights").iterdir()
+    entry.write_text(json.dumps({**json.loads(entry.read_text()), "sha256": "0" * 64}))
+    assert fingerprint(model, FileDigests(default_cache_folder())) != true
+    os.chown(tmp_path / "innet", ANOTHER_USER, -1)
+    assert fingerprint(model, FileDigests(default_cache_folder())) == true
+    assert cache_folder() is None
 
 
 @needs_root

@@ -14,6 +14,7 @@ from innet.kv.model import digest_of
 from innet.kv.names import BlockFamily, BlockKey
 from innet.kv.pool import BlockPool
 from innet.kv.pool.administration import HOLD_S
+from innet.kv.pool.inventory import LABEL_LAYOUT, FamilyInventory
 from tests.kv.fake_network import TENANT
 from tests.kv.pools import Pools, contents, with_pools
 
@@ -144,3 +145,24 @@ def test_a_purge_of_a_model_drops_its_label() -> None:
         assert not (await inventory(pools["user"])).labels
 
     with_pools(work)
+
+
+def test_labels_are_read_at_once() -> None:
+    """One that no member has any more takes its whole timeout."""
+
+    class Blocks:
+        def __init__(self) -> None:
+            self.all_wait = asyncio.Barrier(3)
+
+        async def get_uncounted(self, _key: BlockKey, _timeout_s: float) -> None:
+            await self.all_wait.wait()
+
+    async def read() -> None:
+        families = [
+            FamilyInventory(model_digest=digest, layout=LABEL_LAYOUT, labels=[bytes(32).hex()])
+            for digest in ("aa00", "bb00", "cc00")
+        ]
+        async with asyncio.timeout(60):
+            assert await read_labels(Blocks(), TENANT, families) == {}  # type: ignore[arg-type]
+
+    asyncio.run(read())

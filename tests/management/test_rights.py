@@ -2,14 +2,19 @@
 
 import asyncio
 import time
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from innet._native import _core
 from innet.errors import CommandRefused
 from innet.ndn import Client, HmacSigner, Name, encode_interest
+from innet.ndn.certificates import CertifiedSigner
 from innet.ndn.control import ControlParameters, command_name, encode_prefix_announcement
+from innet.node.command_keys import command_key
 from innet.security.signers import DigestSigner
+from innet.security.trust import Certificate, PrivateKey, Validity
+from innet.security.trust.names import name_of
 
 _SECRET = b"a secret of thirty-two bytes ..."
 
@@ -31,6 +36,22 @@ async def test_only_listed_keys_can_register(running):
     running.node.authorise_commands([])
     async with Client(running.uri) as other:
         await other.register("/b", nobody)
+
+
+@pytest.mark.parametrize(
+    ("left", "is_obeyed"), [(timedelta(hours=1), True), (-timedelta(seconds=1), False)]
+)
+async def test_a_key_is_obeyed_until_its_certificate_expires(running, left, is_obeyed):
+    key, now = PrivateKey.generate("ecdsa"), datetime.now(UTC)
+    validity = Validity(now - timedelta(days=1), now + left)
+    certificate = Certificate.self_signed(name_of("/op/KEY/1"), key, validity, version=1)
+    running.node.authorise_commands([command_key(certificate)])
+    async with Client(running.uri, command_signer=CertifiedSigner(key, certificate)) as operator:
+        if is_obeyed:
+            await operator.register("/a", nobody)
+        else:
+            with pytest.raises(CommandRefused, match="has expired"):
+                await operator.register("/a", nobody)
 
 
 def _announcement_by(signer):

@@ -85,7 +85,7 @@ class Controller:
         self._outbox = outbox = Outbox()
         self._operations = OperationQueue(outbox)
         self._jobs = JobRegistry(topology.hosts)
-        self._keys = keys = GroupKeys(_authority_of(record))
+        self._keys = keys = GroupKeys(_authority_of(record), outbox)
         self._placements = placements = Placements(live, outbox)
         self._pools = pools = PoolRegistry(placements)
         self._groups = groups = GroupRegistry(

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
-from innet.cluster.control.actions import Deliver, Message, Operation
+from innet.cluster.control.actions import (
+    Deliver,
+    Message,
+    MessageOutcome,
+    Operation,
+    Outbox,
+    first_error,
+)
 from innet.cluster.control.group_plans import Group
-from innet.errors import SecurityError
+from innet.errors import NoAnswer, SecurityError
 from innet.security.group_keys import GroupKeySource, epoch_name
 
 if TYPE_CHECKING:
     from innet.security.credential_packets import KeyAuthority
     from innet.security.trust.policy import Policy
+
+_ASK_KEY: tuple[Message, ...] = (("sealing_key", {}),)
 
 _log = logging.getLogger(__name__)
 
@@ -21,9 +31,14 @@ _log = logging.getLogger(__name__)
 class GroupKeys:
     """Makes the credentials of groups, for the processes whose sealing keys it knows."""
 
-    def __init__(self, authority: KeyAuthority | None) -> None:
+    def __init__(self, authority: KeyAuthority | None, outbox: Outbox) -> None:
         """Without an ``authority``, groups have no keys of their own."""
         self._authority = authority
+        self._outbox = outbox
+        self._silent: set[str] = set()
+        """Switches that did not answer in time: no group waits for them again."""
+        self.on_learned: Callable[[str], None] = lambda _switch: None
+        """Receives a switch whose sealing key came after groups were made without it."""
         self._sources: dict[str, GroupKeySource] = {}
         self._policies: dict[str, Policy] = {}
         self._public: dict[str, str] = {}
@@ -47,20 +62,58 @@ class GroupKeys:
     def learn_switches(self, switches: Collection[str], *, anew: bool = False) -> Operation[None]:
         """Request the unknown sealing keys of switches.
 
-        A switch that does not answer gets no keys until the next request. ``anew``: other
-        processes may have taken their places, with other keys.
+        A switch that does not answer is waited for once: from then on it delays no group, and gets
+        the keys of groups when it answers. ``anew``: other processes may have taken their places,
+        with other keys.
         """
         if anew:
             self._public = {n: key for n, key in self._public.items() if n not in switches}
         if not self._sources:
             return
-        asked = [switch for switch in switches if switch not in self._public]
-        outcomes = yield Deliver({switch: [("sealing_key", {})] for switch in asked})
+        unknown = [switch for switch in switches if switch not in self._public]
+        for switch in self._silent.intersection(unknown):
+            self._ask_late(switch)
+        awaited = [switch for switch in unknown if switch not in self._silent]
+        outcomes = yield Deliver(dict.fromkeys(awaited, _ASK_KEY))
         for switch, (outcome,) in outcomes.items():
-            try:
-                self.learn(switch, outcome.result)
-            except SecurityError as error:  # it gets no keys, and the others do
-                _log.warning("the sealing key of %s is of no use: %s", switch, error)
+            self._take_answer(switch, outcome)
+
+    @property
+    def silent(self) -> frozenset[str]:
+        """The switches that no group waits for: they get its keys when they answer."""
+        return frozenset(self._silent)
+
+    def give_up(self, switch: str) -> None:
+        """The switch has not taken the keys of a group: wait for it no more."""
+        self._silent.add(switch)
+        self._public.pop(switch, None)
+        self._ask_late(switch)
+
+    def on_given(self, switch: str, outcomes: Sequence[MessageOutcome]) -> None:
+        """A switch that no group waits for has taken keys, or has not.
+
+        If it has, groups wait for it again, and it gets what it did not take before.
+        """
+        if first_error(outcomes) is None and switch in self._silent:
+            self._silent.discard(switch)
+            self.on_learned(switch)
+
+    def _ask_late(self, switch: str) -> None:
+        self._outbox.send(switch, _ASK_KEY, on_sent=partial(self._on_late_answer, switch))
+
+    def _on_late_answer(self, switch: str, outcomes: Sequence[MessageOutcome]) -> None:
+        self._take_answer(switch, outcomes[0])
+        if switch in self._public:
+            self.on_learned(switch)
+
+    def _take_answer(self, switch: str, answer: MessageOutcome) -> None:
+        if isinstance(answer.error, NoAnswer):
+            self._silent.add(switch)
+            return
+        try:
+            self.learn(switch, answer.result)
+        except SecurityError as error:  # it gets no keys, and the others do
+            _log.warning("the sealing key of %s is of no use: %s", switch, error)
 
     def learn(self, node: str, public: object) -> None:
         """Store the sealing key of a node's new process; ``None``: it has none.

@@ -53,6 +53,7 @@ class GroupRegistry:
         self._gone: dict[str, str] = {}
         self.load_beside: Callable[[str], Load] = lambda _job: NO_LOAD
         """The load of other jobs on the network, for the plans of a job's next group."""
+        keys.on_learned = lambda switch: self._give_keys(switch, self._groups)
         self._disagreements: dict[tuple[str, str], str] = {}
         """Disagreements by group and node; a node is removed once it is informed."""
         self._failed_joins: dict[tuple[str, str], GroupFailure] = {}
@@ -479,11 +480,22 @@ class GroupRegistry:
         self._groups.append(group)
         yield from self._keys.learn_switches(self._placements.live.switches)
         try:
-            yield from self._placements.install(placed, partial(self._keys.for_switch, group))
+            silent = self._keys.silent
+            keys_of = partial(self._keys.for_switch, group)
+            for switch in (yield from self._placements.install(placed, keys_of, silent)):
+                self._keys.give_up(switch)
+            for switch in silent:
+                self._give_keys(switch, [group])
         except Exception:
             self._remove(group)
             raise
         return group
+
+    def _give_keys(self, switch: str, groups: Sequence[Group]) -> None:
+        """Send a switch that no group waits for the keys of ``groups``."""
+        messages = [key for group in groups for key in self._keys.for_switch(group, switch)]
+        if messages:
+            self._outbox.send(switch, messages, on_sent=partial(self._keys.on_given, switch))
 
     def _place(self, group: Group) -> bool:
         """Place the group's sums on the live network; whether they moved."""

@@ -5,7 +5,7 @@ Switches may die and return, links may be cut; :class:`Placements` keeps the swi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -198,13 +198,21 @@ class Placements:
         """``plans``, made for the whole network, with their sums on live nodes."""
         return {prefix: self.live.place(plan) for prefix, plan in plans.items()}
 
-    def install(self, plans: Mapping[str, Plan], keys: MessagesTo) -> Operation[None]:
-        """Install a group's ``keys`` on all switches, and the rules of ``plans``."""
+    def install(
+        self, plans: Mapping[str, Plan], keys: MessagesTo, unawaited: Collection[str]
+    ) -> Operation[list[str]]:
+        """Install the rules of ``plans``, and a group's ``keys`` on all switches.
+
+        Switches without rules only forward. The result has those that did not take the keys;
+        the ``unawaited`` are not given any.
+        """
         rules = {switch: _rules(plans, switch) for switch in self.live.switches}
-        messages = {switch: [*keys(switch), *of_switch] for switch, of_switch in rules.items()}
-        outcomes = yield Deliver(messages, REQUEST_TIMEOUT_S)
-        _raise_first({switch: found for switch, found in outcomes.items() if rules[switch]})
-        _raise_first(outcomes, but=NoAnswer)  # it gets the keys when it returns
+        needed = {switch: [*keys(switch), *found] for switch, found in rules.items() if found}
+        outcomes = yield Deliver(needed, REQUEST_TIMEOUT_S)
+        _raise_first(outcomes)
+        others = rules.keys() - needed.keys() - set(unawaited)
+        outcomes = yield Deliver({switch: keys(switch) for switch in rules if switch in others})
+        return [switch for switch, found in outcomes.items() if first_error(found) is not None]
 
     def update_switches(self, plans: Mapping[str, Plan], keys: MessagesTo) -> Operation[None]:
         """Give every live switch jobs, pools, routes, groups' keys and the rules of ``plans``.

@@ -20,7 +20,8 @@ from typing import Annotated, Final
 from pydantic import Field, ValidationError
 
 from innet._native import _core
-from innet.machine import cache_folder, processor_name
+from innet.machine import processor_name
+from innet.private_files import cache_folder
 from innet.security.keys import SHARED_KEY_BYTES, Key
 from innet.settings import Signature
 from innet.validation_messages import StrictModel

@@ -8,6 +8,7 @@ import logging
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -40,6 +41,7 @@ from innet.telemetry.logs.output import OutputSink
 _ANSWER_TIMEOUT_S = 20.0
 _LOSS_S = 1.0
 """At most, between the end of a machine's processes and that of its session."""
+_REQUESTS_AT_ONCE = 4
 _UNKNOWN = ProcessIdentity(pid=0, start_ticks=0)
 _MAX_BYTES = 1 << 20
 """Of a document of an agent; a line of a program's output has at most a sixteenth of it."""
@@ -125,9 +127,8 @@ class RemoteMachine:
         self._opened: OpenReply | None = None
         self.lost_because = ""
         self._who = f"machine {name}"
-        # It stays connected: a connection outlives the socket's file, which somebody may remove.
-        self._requests = self._client()
-        self._turn = asyncio.Lock()
+        self._free = [self._client() for _ in range(_REQUESTS_AT_ONCE)]
+        self._turns = asyncio.Semaphore(_REQUESTS_AT_ONCE)
         self._is_lost = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -139,6 +140,9 @@ class RemoteMachine:
 
     async def open(self, request: OpenRequest) -> OpenReply:
         """Let the machine make its links."""
+        with suppress(OSError):  # the request says why
+            # They stay connected: connections outlive the socket's file, which somebody may remove.
+            await asyncio.gather(*(client.connect() for client in self._free))
         self._opened = await self._reply("open", parameters(request), OpenReply)
         return self._opened
 
@@ -190,7 +194,8 @@ class RemoteMachine:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._requests.close()
+        for client in self._free:
+            client.close()
 
     def translated(self, text: str) -> str:
         """A text with paths of the machine's run directory in place of the launcher's."""
@@ -263,12 +268,20 @@ class RemoteMachine:
             EmulationError: the agent refuses, does not answer, or replies with something else.
         """
         try:
-            async with self._turn:
-                result = await self._requests.request(method, params, _ANSWER_TIMEOUT_S)
+            result = await self._request(method, params)
             return checked(model, result, self._who)
         except InnetError as error:
             why = self.lost_because or printable(str(error))
             raise EmulationError(f"machine {self.name} cannot go on: {why}") from error
+
+    async def _request(self, method: str, params: Mapping[str, Any]) -> Any:
+        """The agent's result; a slow request holds up no other, unless all connections are busy."""
+        async with self._turns:
+            client = self._free.pop()
+            try:
+                return await client.request(method, params, _ANSWER_TIMEOUT_S)
+            finally:
+                self._free.append(client)
 
     async def _try(self, method: str, params: Mapping[str, Any]) -> None:
         try:

@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from innet.errors import KVError
 from innet.kv.model import canonical_json, digest_of
-from innet.machine import cache_folder
+from innet.private_files import cache_folder
 
 IDENTITY_VERSION: Final = 1
 """Version of the hashed document and of the bytes in blocks."""

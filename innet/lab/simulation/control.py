@@ -9,7 +9,7 @@ others. :class:`Recovery` computes when a controller would detect a loss; there 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from innet.cluster.control.actions import Compute, Operation, Outbox, Send
@@ -56,7 +56,9 @@ class SimulatedPlacements(Placements):
         self._placed: dict[str, Plan] = {}
         self._ruled: dict[str, set[str]] = {}
 
-    def install(self, plans: Mapping[str, Plan], _keys: MessagesTo) -> Operation[None]:
+    def install(
+        self, plans: Mapping[str, Plan], _keys: MessagesTo, _unawaited: Collection[str]
+    ) -> Operation[list[str]]:
         """Install the rules of ``plans`` on their nodes."""
         for prefix, plan in plans.items():
             self._placed[prefix] = plan
@@ -65,6 +67,7 @@ class SimulatedPlacements(Placements):
             for switch in self._network.topology.switches:
                 self._install(switch, prefix)
         yield from ()
+        return []
 
     def remove(self, plans: Mapping[str, Plan]) -> None:
         """Remove the rules of ``plans`` from all switches."""
@@ -178,7 +181,7 @@ class SimulatedControl:
             registry,
             GroupPlans(network.topology),
             self._placements,
-            GroupKeys(None),
+            GroupKeys(None, self._outbox),
             self._outbox,
         )
         self.pools = PoolRegistry(self._placements)

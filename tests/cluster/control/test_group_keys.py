@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from innet.cluster.control.actions import MessageOutcome, Send
 from innet.cluster.control.controller import Controller
 from innet.cluster.control.jobs import Job, KnownJob, LaunchRecord
-from innet.errors import NoAnswer, SecurityError
+from innet.errors import ControlError, NoAnswer, SecurityError
 from innet.security import KeyDealer, node_certificate_name
 from innet.security.credential_packets import CredentialOpener
 from innet.security.group_keys import GroupCredentials
@@ -209,3 +210,97 @@ def test_groups_have_no_keys_without_an_authority(nodes):
     controller.open_job(HOSTS, groups=nodes.keys.groups)
     assert controller.join_group("g0", "inc", HOSTS, "h0")["keys"] is None
     assert nodes.installed == []
+
+
+class _HungSwitch:
+    """A controller of leaf0 with h0 and h1, leaf1 with h2, and a spine; one switch lies."""
+
+    def __init__(self) -> None:
+        self._authority = PrivateKey.generate("ed25519")
+        public = self._authority.public.spki.hex()
+        self.openers = {
+            node: CredentialOpener(node, public) for node in ("leaf0", "leaf1", "spine0")
+        }
+        self.given: dict[str, list[GroupCredentials]] = {node: [] for node in self.openers}
+        self.ignores: set[str] = set()
+        """The methods that leaf1 does not answer."""
+        self.refuses = False
+        """Whether leaf1 refuses keys."""
+        record = LaunchRecord(authority=self._authority.to_der().hex())
+        topology = load_topology("leaf-spine:2x1x2")
+        self.controller = _Hand(Controller(topology, record=record), self._answer, self.ignores)
+        keys = KeyDealer(list(topology.switches), "gmac").deal("j1", ("h0", "h1"))
+        self.controller.open_job(("h0", "h1"), keys=keys.switches, groups=keys.groups)
+        for host in ("h0", "h1"):
+            self.controller.attach(host, 1, CredentialOpener(host, public).public)
+
+    def _answer(self, node: str, method: str, params: Mapping[str, Any]) -> Any:
+        if method == "sealing_key":
+            return self.openers[node].public
+        if method == "install_group_keys":
+            if self.refuses and node == "leaf1":
+                raise ControlError("no")
+            self.given[node].append(self.openers[node].open(bytes.fromhex(params["packet"])))
+        return None
+
+    def join(self, group: str) -> int:
+        """The number of the request with which h0 makes a group."""
+        return self.controller.request(
+            "join_group", group=group, algorithm="inc", ranks=["h0", "h1"], node="h0"
+        )
+
+
+class _Hand(HandDriven):
+    """Leaves the messages to ``leaf1`` unanswered that have one of the methods in ``ignores``."""
+
+    def __init__(self, controller: Controller, answer: Any, ignores: set[str]) -> None:
+        self.ignores = ignores
+        self.unanswered: list[Send] = []
+        super().__init__(controller, answer)
+
+    def _deliver(self, send: Send) -> None:
+        if send.node == "leaf1" and any(method in self.ignores for method, _ in send.messages):
+            self.unanswered.append(send)
+        else:
+            super()._deliver(send)
+
+    def time_out(self) -> None:
+        """The time of all unanswered messages is over."""
+        sends, self.unanswered = self.unanswered, []
+        for send in sends:
+            outcomes = [MessageOutcome(error=NoAnswer("leaf1 hangs")) for _ in send.messages]
+            self.controller.on_sent(send.number, outcomes, self.now_s)
+        self._carry_out()
+
+
+@pytest.mark.parametrize("ignored", ["sealing_key", "install_group_keys"])
+def test_a_switch_that_only_forwards_and_hangs_delays_one_group(ignored: str) -> None:
+    lab = _HungSwitch()
+    lab.ignores.add(ignored)
+    first = lab.join("g0")
+    assert not lab.controller.has_reply(first)
+    lab.controller.time_out()
+    assert lab.controller.reply(first)["keys"] is not None
+    for name in ("g1", "g2"):
+        assert lab.controller.has_reply(lab.join(name))
+    assert [len(given) for given in (lab.given["leaf0"], lab.given["spine0"])] == [3, 3]
+
+
+@pytest.mark.parametrize("ignored", ["sealing_key", "install_group_keys"])
+def test_a_switch_that_answers_late_gets_the_keys_of_all_groups(ignored: str) -> None:
+    lab = _HungSwitch()
+    lab.ignores.add(ignored)
+    lab.join("g0")
+    lab.controller.time_out()
+    lab.join("g1")
+    lab.ignores.clear()
+    lab.controller.time_out()
+    lab.join("g2")
+    names = {credentials.key.name for credentials in lab.given["leaf1"] if credentials.key}
+    assert names == {f"/j1/KEY/{group}/v=1" for group in ("g0", "g1", "g2")}
+
+
+def test_a_switch_that_only_forwards_and_refuses_keys_fails_no_group() -> None:
+    lab = _HungSwitch()
+    lab.refuses = True
+    assert lab.controller.reply(lab.join("g0"))["keys"] is not None

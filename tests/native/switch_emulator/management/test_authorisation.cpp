@@ -123,6 +123,22 @@ TEST_CASE(
     CHECK(managed.management.counters().forbidden == 3);
 }
 
+TEST_CASE("a key is obeyed until the last of its certificates expires") {
+    auto options = with_key();
+    options.authorisation.keys[0].not_after_ms = kWallTimeMs - 1;
+    ManagedNode expired(options);
+    const Response refused =
+        expired.command(2, hmac_registration("/localhost", "/op/KEY/1", kSecret, 1));
+    CHECK(refused.code == 403);
+    CHECK(refused.text.find("expired") != std::string::npos);
+    CHECK(expired.routes().empty());
+
+    options.authorisation.keys.push_back(options.authorisation.keys[0]);
+    options.authorisation.keys[1].not_after_ms = kWallTimeMs + 60'000;
+    ManagedNode renewed(options);
+    CHECK(renewed.command(2, hmac_registration("/localhost", "/op/KEY/1", kSecret, 1)).code == 200);
+}
+
 TEST_CASE(
     "from one hop away nothing is commanded, unless this node allows it, and then routes alone") {
     const Bytes registration = hmac_registration("/localhop", "/op/KEY/1", kSecret, 1);
