@@ -222,7 +222,7 @@ class RecoverySettings(_Model):
         "call holds the interpreter; inf: never",
     )
     machine_timeout_s: float = Field(
-        default=5.0,
+        default=4.0,
         gt=0,
         le=86400,
         description="silence after which a machine of a cluster counts as lost, and its agent ends "

@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 _FIRST_PAUSE_S = 0.001
 _LONGEST_PAUSE_S = 0.01
 _ASK_WHO_LEFT_S = 1.0
-"""How often an ending rank asks who still uses its groups: messages that say so can be lost."""
+"""When an ending rank asks who still uses its groups: messages that say so can be lost."""
+_LONGEST_ASK_WHO_LEFT_S = 8.0
+"""The pause doubles up to this one."""
 _SAY_AFTER_S = 5.0
 
 _log = logging.getLogger(__name__)
@@ -278,13 +280,13 @@ class Memberships:
             self._leaving[membership.key] = membership
         what = f"{self._host} has left group {membership.name!r}"
         report("group_left", what, group=membership.name, job=membership.job)
-        if membership.failure is not None or not self._others_using(membership):
+        if membership.failure is not None or not self._others_using([membership])[0]:
             self.on_over(*membership.key)
 
     def abandon(self, membership: Membership, why: str) -> None:
         """End the group in this process, with an error that says ``why``, and leave it at once."""
         self._end(membership, GroupFailure(why))
-        self._others_using(membership)  # they need not wait for us, nor we for them
+        self._others_using([membership])  # they need not wait for us, nor we for them
         self.leave(membership)
 
     def wait_until_all_left(self, linger_s: float) -> None:
@@ -294,7 +296,10 @@ class Memberships:
         """
         began_s = time.monotonic()
         said = False
-        while users := self._await_leaves(linger_s - (time.monotonic() - began_s)):
+        pauses = Backoff(_ASK_WHO_LEFT_S, _LONGEST_ASK_WHO_LEFT_S, variation=0)
+        while users := self._await_leaves(
+            min(pauses.next_s(), linger_s - (time.monotonic() - began_s))
+        ):
             waited_s = time.monotonic() - began_s
             if waited_s >= linger_s:
                 _log.warning(
@@ -311,17 +316,14 @@ class Memberships:
         for key in list(self._leaving):  # what works for a group in the background needs the node
             self.on_over(*key)
 
-    def _await_leaves(self, left_s: float) -> list[str]:
+    def _await_leaves(self, pause_s: float) -> list[str]:
         """Wait a little until all groups are over; the hosts that still use one of them."""
         with self._all_left:
-            if self._all_left.wait_for(
-                lambda: not self._leaving, max(0.0, min(left_s, _ASK_WHO_LEFT_S))
-            ):
+            if self._all_left.wait_for(lambda: not self._leaving, max(0.0, pause_s)):
                 return []
             leaving = list(self._leaving.values())
         users: dict[str, None] = {}
-        for membership in leaving:
-            missing = self._others_using(membership)
+        for membership, missing in zip(leaving, self._others_using(leaving), strict=True):
             users |= dict.fromkeys(membership.nodes[rank] for rank in missing)
             if not missing:
                 self.on_over(*membership.key)
@@ -463,13 +465,17 @@ class Memberships:
         membership = self._current.get(group)
         return membership if membership is not None and membership.number == number else None
 
-    def _others_using(self, membership: Membership) -> list[int]:
-        """Leave the group; the ranks that still use it."""
+    def _others_using(self, memberships: Sequence[Membership]) -> list[list[int]]:
+        """Leave the groups; the ranks of each that still use it."""
+        keys = [membership.key for membership in memberships]
         try:
-            missing: list[int] = self._ask(membership, "leave_group")["missing"]
+            missing: list[list[int]] = self._controller.ask(
+                "leave_groups", groups=keys, node=self._host
+            )
         except ControlError as error:
-            _log.info("left group %s without the controller: %s", membership.name, error)
-            return []
+            names = ", ".join(membership.name for membership in memberships)
+            _log.info("left %s without the controller: %s", names, error)
+            return [[] for _ in memberships]
         return missing
 
     def _ask(self, membership: Membership, method: str, **more: Any) -> Any:

@@ -110,7 +110,7 @@ OF_NODES: dict[str, dict[str, Any]] = {
     "routes": {},
     "join_group": {"group": "g0", "algorithm": "inc", "ranks": ["h0", "h1"]},
     "ready_group": {"group": "g0", "number": 1},
-    "leave_group": {"group": "g0", "number": 1},
+    "leave_groups": {"groups": [["g0", 1]]},
     "group_failure": {"group": "g0", "number": 1},
     "shrink_group": {"group": "g0", "number": 1, "heard": ["a lie", 0]},
     "expel": {"other": "h2", "why": "a lie"},

@@ -43,6 +43,7 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "announce": {"node": "s1", "incarnation": 0, "version": 2, "prefixes": ["/a/v=1", "/b"]},
     "join_group": {"group": "g0", "algorithm": "ps:server=h3", "ranks": ["h1"], "node": "h1"},
     "ready_group": _GROUP,
+    "leave_groups": {"node": "h1", "groups": [["g0", 1], ["g1", 2]]},
     "shrink_group": {**_GROUP, "heard": ["rank 0 (h0) was killed", 0]},
     "expel": {"node": "h1", "other": "h3", "why": "hangs"},
     "fail": {"node": "h1", "incarnation": 1, "why": "x", "causes": [["g0", 1, "y", None]]},

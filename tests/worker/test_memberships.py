@@ -11,14 +11,16 @@ from innet.worker.membership import Membership, Memberships
 
 
 class Answers:
-    """A connection to a controller with one answer to everything."""
+    """A connection to a controller with one answer to everything, but that rank 1 uses a group."""
 
-    def __init__(self, answer: dict[str, Any]) -> None:
+    def __init__(self, answer: dict[str, Any] | None = None) -> None:
         self._answer = answer
+        self.asked: list[str] = []
 
-    def ask(self, method: str, **parameters: Any) -> dict[str, Any]:
-        assert (parameters["group"], parameters["node"]) == ("g", "h0")
-        return self._answer
+    def ask(self, method: str, **parameters: Any) -> Any:
+        assert parameters["node"] == "h0"
+        self.asked.append(method)
+        return self._answer or [[1] for _ in parameters["groups"]]
 
 
 def test_a_rank_that_fails_once_all_are_ready_is_named() -> None:
@@ -43,7 +45,7 @@ class Node:
 
 
 def test_a_group_that_others_have_not_left_is_released_before_the_node_stops() -> None:
-    controller: Any = Answers({"missing": [1]})
+    controller: Any = Answers()
     plan: Any = None
     node: Any = Node()
     memberships = Memberships(node, "h0", ("h0", "h1"), controller, credentials=None)
@@ -54,3 +56,15 @@ def test_a_group_that_others_have_not_left_is_released_before_the_node_stops() -
     assert released == []  # the other rank may still need it
     memberships.wait_until_all_left(linger_s=0.01)
     assert (released, node.removed) == (["g"], ["/j/g"])
+
+
+def test_an_ending_rank_asks_about_all_its_groups_at_once() -> None:
+    controller: Any = Answers()
+    node: Any = Node()
+    memberships = Memberships(node, "h0", ("h0", "h1"), controller, credentials=None)
+    plan: Any = None
+    for name in ("a", "b", "c"):
+        memberships.leave(Membership(name, 0, ("h0", "h1"), 0, plans={f"/j/{name}": plan}))
+    before = len(controller.asked)
+    memberships.wait_until_all_left(linger_s=0.01)
+    assert len(controller.asked) - before == 1

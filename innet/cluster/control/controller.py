@@ -120,7 +120,7 @@ class Controller:
             "ready_group": groups.ready,
             "group_failure": groups.failure_of,
             "shrink_group": groups.shrink,
-            "leave_group": groups.leave,
+            "leave_groups": groups.leave_groups,
             "expel": hosts.give_up,
             "fail": hosts.fail_incarnation,
             "open_pool": hosts.open_pool,

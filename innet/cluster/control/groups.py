@@ -172,17 +172,21 @@ class GroupRegistry:
         described = self._described(current, node)
         return {**described, "name": current.name, "ranks": list(current.ranks)}
 
-    def leave(self, group: str, number: int, node: str) -> dict[str, Any]:
-        """``node`` needs nothing more of the group; ``missing`` ranks still need it.
+    def leave_groups(self, groups: Sequence[tuple[str, int]], node: str) -> list[list[int]]:
+        """``node`` needs nothing more of these groups; the ranks of each that still need it.
 
-        When no rank is missing, the group ends, and the controller notifies all its members. It
-        does not wait for ranks whose node has ended.
+        When no rank needs a group, it ends, and the controller notifies all its members. It does
+        not wait for ranks whose node has ended.
         """
+        return [self.leave(group, number, node) for group, number in groups]
+
+    def leave(self, group: str, number: int, node: str) -> list[int]:
+        """See :meth:`leave_groups`."""
         known = self._present(self._key(group, number, node))
         if known is None:
-            return {"missing": []}
+            return []
         known.left.add(known.rank_of(node))
-        return {"missing": self._close_if_left(known)}
+        return self._close_if_left(known)
 
     def failure_of(self, group: str, number: int, node: str) -> dict[str, Any] | None:
         """Why a group of ``node`` has failed, and its failed rank; ``None`` if it has not."""

@@ -25,6 +25,8 @@ from innet.node.requests import ControlRequest
 from innet.validation_messages import StrictModel, first_message
 
 _MAX_RANKS: Final = 1 << 16
+_MAX_GROUPS: Final = 1 << 13
+"""More than a job may have, and those that its members have left."""
 _MAX_PID: Final = 1 << 22
 """Of Linux: ``PID_MAX_LIMIT``."""
 
@@ -74,6 +76,10 @@ class _OfGroup(_OfNode):
     number: Count
 
 
+class _LeaveGroups(_OfNode):
+    groups: tuple[tuple[_GroupName, Count], ...] = Field(max_length=_MAX_GROUPS)
+
+
 class _ShrinkGroup(_OfGroup):
     heard: tuple[Reason, _Rank | None] | None = None
 
@@ -103,7 +109,7 @@ WORKER_REQUESTS: Final[Mapping[str, type[StrictModel]]] = {
     "routes": _OfNode,
     "join_group": _JoinGroup,
     "ready_group": _OfGroup,
-    "leave_group": _OfGroup,
+    "leave_groups": _LeaveGroups,
     "group_failure": _OfGroup,
     "shrink_group": _ShrinkGroup,
     "expel": _Expel,

@@ -245,7 +245,7 @@ class SimulatedControl:
         host = membership.nodes[membership.rank]
         key = membership.name, membership.number, host
         self._leaving[key] = membership
-        missing = self._groups.leave(*key)["missing"]
+        missing = self._groups.leave(*key)
         self._tell_hosts()
         if not missing and key in self._leaving:  # the group has failed before
             self.hosts[host].forget(self._leaving.pop(key))

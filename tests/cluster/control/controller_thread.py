@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
-from innet.cluster.control.driver import ControllerServer
+from innet.cluster.control.controller_server import ControllerServer
 from innet.errors import ControlError
 from innet.node.requests import ControlRequest, Handler
 

@@ -39,7 +39,7 @@ def test_a_group_is_ready_when_all_ranks_serve_their_names(controller):
     assert controller.ready_group("g0", number, "h1")["missing"] == [0, 2]
     assert controller.ready_group("g0", number, "h0")["missing"] == [2]
     assert controller.ready_group("g0", number, "h2")["missing"] == []
-    controller.leave_group("g0", number, "h2")
+    controller.leave_groups([("g0", number)], "h2")
     assert controller.ready_group("g0", number, "h1") == {"missing": [], "failure": None}
 
 
@@ -65,7 +65,7 @@ def test_a_ready_request_after_a_failure_still_reports_all_ranks_ready(controlle
 
 def test_waiting_for_a_rank_that_left_or_ended_before_it_was_ready_fails(controller):
     number = join_all(controller)
-    controller.leave_group("g0", number, "h1")
+    controller.leave_groups([("g0", number)], "h1")
     with pytest.raises(ControlError, match=r"rank 1 \(h1\) left group 'g0' before all its ranks"):
         controller.ready_group("g0", number, "h0")
     pair = join_all(controller, "pair", ("h0", "h2"))
@@ -221,17 +221,17 @@ def test_unknown_methods_and_wrong_parameters_are_refused(controller):
 
 def test_a_group_formed_again_has_new_names(controller):
     first = controller.join_group("g0", "inc", ["h0"], "h0")
-    assert controller.leave_group("g0", first["number"], "h0") == {"missing": []}
+    assert controller.leave_groups([("g0", first["number"])], "h0") == [[]]
     again = controller.join_group("g0", "inc", ["h0"], "h0")
     assert set(first["plans"]).isdisjoint(again["plans"])
 
 
 def test_a_rank_that_left_joins_the_next_group_while_others_use_the_last(controller):
     number = join_all(controller)
-    assert controller.leave_group("g0", number, "h0")["missing"] == [1, 2]
+    assert controller.leave_groups([("g0", number)], "h0") == [[1, 2]]
     assert controller.join_group("g0", "inc", NODES, "h0")["number"] == number + 1
-    controller.leave_group("g0", number, "h1")
-    assert controller.leave_group("g0", number, "h2")["missing"] == []
+    controller.leave_groups([("g0", number)], "h1")
+    assert controller.leave_groups([("g0", number)], "h2") == [[]]
     told = controller.told_by("end_group")
     assert {params["number"] for params in told.values()} == {number}
 
@@ -397,7 +397,7 @@ def test_a_group_shrinks_only_when_a_rank_failed_or_left(controller):
     number = join_all(controller)
     with pytest.raises(ControlError, match="no rank of group 'g0' has failed or left"):
         controller.shrink_group("g0", number, "h0")
-    controller.leave_group("g0", number, "h1")
+    controller.leave_groups([("g0", number)], "h1")
     assert controller.shrink_group("g0", number, "h0")["ranks"] == ["h0", "h2"]
 
 
@@ -408,7 +408,7 @@ def test_the_first_rank_to_learn_of_a_leave_shrinks_the_group(controller):
     made = controller.shrink_group("g0", number, "h0", ("rank 1 (h1) left the group", 1))
     assert made["ranks"] == ["h0", "h2"]
     # It comes to say so itself, and another asks who has heard of it from the controller.
-    assert controller.leave_group("g0", number, "h1")["missing"] == []
+    assert controller.leave_groups([("g0", number)], "h1") == [[]]
     assert controller.shrink_group("g0", number, "h2")["ranks"] == ["h0", "h2"]
     with pytest.raises(ControlError, match="h1 is not among the survivors"):
         controller.shrink_group("g0", number, "h1")

@@ -17,7 +17,7 @@ import zmq
 import zmq.asyncio
 
 from innet.cluster.control.__main__ import needs_successor
-from innet.cluster.control.driver import ControllerServer
+from innet.cluster.control.controller_server import ControllerServer
 from innet.errors import ControlError, HostTaken, NoAnswer, RankFailed
 from innet.node.controller_client import ControllerClient, controller_address
 from innet.node.requests import ControlRequest
@@ -220,7 +220,7 @@ def test_a_reply_that_is_being_read_outlives_the_controller(path, client):
     # In a process of its own, which ends as soon as the server has closed.
     program = (
         "import asyncio, os, sys; from pathlib import Path;"
-        "from innet.cluster.control.driver import ControllerServer\n"
+        "from innet.cluster.control.controller_server import ControllerServer\n"
         "async def respond(request): served.set(); return 'x' * 30_000_000\n"
         "async def main():\n"
         "    async with ControllerServer({Path(sys.argv[1]): respond}, who='the controller'):\n"

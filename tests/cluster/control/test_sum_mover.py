@@ -211,7 +211,7 @@ def test_a_setting_or_a_named_root_prevents_moves():
         network = MeasuredNetwork(interval_s=1, confirmations=1, moves=moves)
         if ":" in algorithm:
             for host in HOSTS:
-                network.leave_group("g0", 1, host)
+                network.leave_groups([("g0", 1)], host)
             for host in HOSTS:
                 network.join_group("g0", algorithm, list(HOSTS), host)
         network.rates_bps["leaf0", "spine0"] = 95e6

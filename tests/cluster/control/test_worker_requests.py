@@ -161,7 +161,7 @@ def test_the_requests_of_a_machine_are_refused_one_by_one():
             with pytest.raises(InnetError):
                 driven.lie(method, **params)
         for method, params in (
-            ("leave_group", {"group": "g0", "number": number, "node": "h1"}),
+            ("leave_groups", {"groups": [["g0", number]], "node": "h1"}),
             ("group_failure", {"group": "g0", "number": number, "node": "h1"}),
             (
                 "fail",
@@ -240,6 +240,7 @@ VALUES: Mapping[str, st.SearchStrategy[Any]] = {
     "version": COUNTS,
     "prefixes": st.lists(PREFIXES, max_size=3),
     "group": TEXTS,
+    "groups": st.lists(st.tuples(TEXTS, COUNTS), max_size=3),
     "algorithm": st.sampled_from(("inc", "ring", "ps:server=h0", "auto", "x", "inc:roots=h0")),
     "ranks": st.lists(NODES, max_size=4) | st.just(list(LYING)),
     "number": COUNTS,
