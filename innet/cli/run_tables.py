@@ -73,6 +73,8 @@ def run_view(status: RunStatus) -> RenderableType:
     """The state of a run, without the details of its nodes."""
     parts: list[RenderableType] = [_heading(status), *_machines(status)]
     parts += [nodes_table(status), *_remarks(status)]
+    if status.controller_silence:
+        parts.append(Text(status.controller_silence, style="red"))
     parts += [_faces_table(status), *_refused_sends(status)]
     if status.kernel_links:
         parts.append(_kernel_table(status))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
-from typing import Protocol, Self
+from collections.abc import Iterable, Mapping
+from typing import Final, Protocol, Self
 
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
@@ -23,13 +23,9 @@ from innet.telemetry.messages import ALARMING_KINDS, RunEvent, refused_packets
 
 _EVENTS_SHOWN = 12
 _SOURCE_WIDTH = 10
-_STATE_STYLES = {
-    "up": "green",
-    "starting": "yellow",
-    "stopped": "yellow",
-    "gone": "bold red",
-    "lost": "bold red",
-}
+_STATE_STYLES = {"up": "green", "starting": "yellow", "ended": "yellow", "lost": "bold red"}
+_STATE_WORDS: Final[Mapping[str, str]] = {"up": "up", "stopped": "ended", "gone": "lost"}
+"""The states of telemetry, by the words of all displays: docs/monitoring.md."""
 
 
 class Viewer(Protocol):
@@ -126,7 +122,7 @@ def _states(feed: RunFeed) -> Iterable[tuple[str, str]]:
         yield f"machine {machine.name}", f"{machine.state}{why}"
     for name, node in feed.nodes.items():
         if node.status is not None:
-            yield name, node.status.state
+            yield name, _STATE_WORDS[node.status.state]
 
 
 def live_view(feed: RunFeed, note: str = "") -> RenderableType:
@@ -153,16 +149,17 @@ def _heading(feed: RunFeed, note: str) -> Text:
     launcher = feed.launcher
     if launcher is None:
         return Text(note or "waiting for the run to publish", style="dim")
-    state = (launcher.state, _STATE_STYLES[launcher.state])
+    word = _STATE_WORDS[launcher.state]
+    state = (word, _STATE_STYLES[word])
     about = f": {launcher.topology}, {launcher.mode}, {counted(len(launcher.nodes), 'node')}, "
     return Text.assemble((launcher.run, "bold"), about, state, *_away(feed), (f"  {note}", "dim"))
 
 
 def _away(feed: RunFeed) -> Iterable[tuple[str, str]]:
-    """A note while the controller is gone."""
+    """A note while the controller is lost."""
     if feed.controller is not None and feed.controller.state == "gone":
         yield ", controller ", ""
-        yield "gone", _STATE_STYLES["gone"]
+        yield "lost", _STATE_STYLES["lost"]
 
 
 def _machines_table(feed: RunFeed) -> Iterable[RenderableType]:
@@ -194,7 +191,7 @@ def _nodes_table(feed: RunFeed) -> FittedTable:
 
 
 def _cells(node: NodeFeed) -> Iterable[RenderableType]:
-    state = "?" if node.status is None else node.status.state
+    state = "?" if node.status is None else _STATE_WORDS[node.status.state]
     yield f"[{_STATE_STYLES.get(state, 'dim')}]{state}[/]"
     counters = node.counters
     if counters is None or state != "up":

@@ -123,7 +123,7 @@ class RunCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """All metrics of the run now."""
         status = self._read_status()
-        is_up = status is not None and status.state.launch == "up"
+        is_up = status is not None and status.state.launch in ("up", "stopped")
         yield GaugeMetricFamily("innet_run_up", "Whether the network is up", value=float(is_up))
         if status is None:
             return

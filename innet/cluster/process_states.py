@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from innet.cluster.emulation.runs import RunRecord
+from innet.cluster.emulation.runs import ProcessIdentity, RunRecord
 from innet.machine import read_kernel_file
 
 _STOPPED = ("T", "t")
@@ -42,6 +42,11 @@ def stopped_by_signal(record: RunRecord) -> dict[str, bool]:
     """Whether a signal or a debugger holds the live process of each node."""
     held = {node: state in _STOPPED for node, _, state in _live_processes(record)}
     return dict.fromkeys(_elsewhere(record), False) | held
+
+
+def is_held(process: ProcessIdentity) -> bool:
+    """Whether a signal or a debugger holds a process of this machine."""
+    return process.state() in _STOPPED
 
 
 def held_processes(record: RunRecord) -> dict[str, int]:

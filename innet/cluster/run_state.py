@@ -16,7 +16,7 @@ from pydantic import Field
 
 from innet.cluster.emulation.recorded_parts import RecordedEnd
 from innet.cluster.emulation.runs import RecordedProcess, RunRecord
-from innet.cluster.process_states import ProcessState
+from innet.cluster.process_states import ProcessState, is_held
 from innet.topology.routes import Ends, ends_of
 from innet.validation_messages import StrictModel
 
@@ -25,8 +25,9 @@ STARTING_S = 60.0
 RECENT_S = 60.0
 """A node whose process ended counts as restarted for so long."""
 
-LaunchState = Literal["starting", "up", "ended"]
-"""``starting``: the launcher waits for machines or switches. ``ended``: the launcher has ended."""
+LaunchState = Literal["starting", "up", "stopped", "ended"]
+"""``starting``: the launcher waits for machines or switches. ``stopped``: a signal or a debugger
+holds the launcher. ``ended``: the launcher has ended."""
 
 NodeState = Literal[
     "off",
@@ -166,6 +167,8 @@ class _Reading:
         launch: LaunchState = "up" if record.ready_s is not None else "starting"
         if record.is_stale:
             launch = "ended"
+        elif is_held(record.launcher):
+            launch = "stopped"
         found = {node: self._node(node, launch) for node in nodes}
         return RunState(launch=launch, nodes=found, cut=tuple(sorted(self._cut)))
 

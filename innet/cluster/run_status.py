@@ -13,12 +13,18 @@ from pydantic import Field
 from innet.cluster.emulation.kernel_network import LinkStatus
 from innet.cluster.emulation.runs import RunRecord
 from innet.cluster.node_reader import NodeReader
-from innet.cluster.process_states import ProcessState, held_processes, process_states
+from innet.cluster.process_states import (
+    ProcessState,
+    held_processes,
+    is_held,
+    process_states,
+)
 from innet.cluster.run_state import Answers, RunState, run_state
 from innet.cluster.session_client import read_counters
 from innet.errors import ControlError, EmulationError
 from innet.node.controller_client import CONTROLLER_SOCKET_NAME, ControllerClient
 from innet.node.node_status import status_of
+from innet.printable import one_line
 from innet.security.keys import CERTIFICATES_SUFFIX, load_packets
 from innet.topology.routes import Ends, ends_of
 from innet.validation_messages import StrictModel
@@ -46,6 +52,7 @@ class RunStatus(StrictModel):
         groups: the controller's groups of ranks.
         pools: of blocks: members with the bytes that each offers, and ``parts`` as of jobs.
         kernel_links: in netns mode.
+        controller_silence: why a controller that runs gave no answer; empty: it did.
         state: of the launcher, the nodes and the links; that of machines is in ``run``.
     """
 
@@ -58,6 +65,7 @@ class RunStatus(StrictModel):
     groups: list[dict[str, Any]]
     pools: list[dict[str, Any]]
     kernel_links: list[LinkStatus]
+    controller_silence: str = ""
     state: RunState
     processes: dict[str, ProcessState] = Field(default={}, exclude=True)
     read_at: dict[str, tuple[float, float]] = Field(default={}, exclude=True)
@@ -71,6 +79,8 @@ class Overview(StrictModel):
     groups: list[dict[str, Any]] = Field(default_factory=list)
     pools: list[dict[str, Any]] = Field(default_factory=list)
     cut: list[Ends] = Field(default_factory=list)
+    silence: str = ""
+    """Why there is none; empty without a controller."""
 
 
 class RunReader:
@@ -122,6 +132,7 @@ class RunReader:
             groups=overview.groups,
             pools=_with_parts(overview.pools, readings.nodes),
             kernel_links=kernel_links,
+            controller_silence=overview.silence,
             state=run_state(record, answers),
             processes=processes,
         )
@@ -136,8 +147,8 @@ class RunReader:
             self._controller, self._controller_path = ControllerClient(path), path
         try:
             answer = self._controller.request("overview", timeout_s=ANSWER_TIMEOUT_S)
-        except ControlError:
-            return Overview()
+        except ControlError as error:
+            return Overview(silence=one_line(str(error)))
         return Overview.model_validate(answer)
 
     def _close_controller(self) -> None:
@@ -185,7 +196,7 @@ def _parts(prefix: str, nodes: dict[str, dict[str, Any]]) -> dict[str, dict[str,
 
 
 def _kernel_links(record: RunRecord) -> list[LinkStatus]:
-    if record.mode != "netns" or record.is_stale:
+    if record.mode != "netns" or record.is_stale or is_held(record.launcher):
         return []
     try:
         return asyncio.run(read_counters(record))

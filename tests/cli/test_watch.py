@@ -89,7 +89,7 @@ def test_a_dead_node_and_its_last_event_are_shown() -> None:
     )
     for _ in range(2):  # delivered at least once
         feed.take(node_topics("lab", "h0").event, event.payload())
-    assert "gone" in shown(feed)
+    assert "lost" in shown(feed)
     assert shown(feed).count("rank 1 (h1) died") == 1
 
 

@@ -121,6 +121,13 @@ def test_a_killed_launcher_is_the_only_finding_and_metrics_go_on() -> None:
         assert exporter.stderr is not None
         while "metrics of ill" not in exporter.stderr.readline():
             pass
+        launcher.send_signal(signal.SIGSTOP)
+        controller = next(p for p in find_run("ill").processes if p.label == "controller")
+        controller.identity.send_signal(signal.SIGSTOP)
+        code, findings, _ = diagnosed()
+        stopped = ["stopped_launcher", "stopped_controller"]
+        assert (code, [found["check"] for found in findings]) == (1, stopped)
+        controller.identity.send_signal(signal.SIGCONT)
         launcher.kill()
         launcher.wait()
         code, (found,), _ = diagnosed()

@@ -17,14 +17,14 @@ from innet.observe.doctor.checks.nodes import (
     StragglingRank,
     WrongClock,
 )
-from innet.observe.doctor.checks.parts import BadNode, EndedLauncher, LostMachine
+from innet.observe.doctor.checks.parts import BadLauncher, BadNode, LostMachine
 from innet.observe.doctor.checks.pools import UnwritableDisk
 from innet.observe.doctor.checks.routes import MissingRoute, UnannouncedPrefix
 from innet.observe.doctor.finding import Check, Finding
 from innet.observe.doctor.observation import Observation
 
 CHECKS: tuple[Check, ...] = (
-    EndedLauncher(),
+    BadLauncher(),
     LostMachine(),
     BadNode(),
     CutLink(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from innet.cluster.process_states import is_held
 from innet.cluster.run_state import STARTING_S, NodeCondition, NodeState
 from innet.observe.doctor.finding import Finding
 from innet.observe.doctor.observation import Observation
@@ -14,8 +15,8 @@ _MOST_RESTARTS = 3
 """A node that was restarted as often, and lately, is a problem though it answers again."""
 
 
-class EndedLauncher:
-    """A launcher that has ended and left its run behind, or a controller that is not restarted."""
+class BadLauncher:
+    """A launcher or controller that has ended, is stopped or does not answer."""
 
     def findings(self, seen: Observation) -> Iterator[Finding]:
         """One finding at most of each."""
@@ -29,16 +30,44 @@ class EndedLauncher:
                 "network again.",
             )
             return
-        end = record.ends.get(_CONTROLLER)
-        if end is not None and not end.returns:
+        if seen.before.status.state.launch == seen.after.status.state.launch == "stopped":
             yield Finding(
-                check="lost_controller",
-                subject=_CONTROLLER,
-                problem=f"The controller {end.why} {_ago(seen, end.at_s)}, and is not restarted: "
-                "running jobs go on, new jobs and groups are refused.",
-                remedy="When its jobs are over, end the network (`innet down "
-                f"{record.run_id}`) and launch it again.",
+                check="stopped_launcher",
+                subject="the launcher",
+                problem=f"The launcher of {record.run_id} is stopped: a signal or a debugger holds "
+                "its process. Running jobs go on; nothing that ends is noticed or started again.",
+                remedy=f"`kill -CONT {record.launcher.pid}` lets it go on.",
             )
+        yield from _of_controller(seen)
+
+
+def _of_controller(seen: Observation) -> Iterator[Finding]:
+    record = seen.after.status.run
+    end = record.ends.get(_CONTROLLER)
+    if end is not None and not end.returns:
+        yield Finding(
+            check="lost_controller",
+            subject=_CONTROLLER,
+            problem=f"The controller {end.why} {_ago(seen, end.at_s)}, and is not restarted: "
+            "running jobs go on, new jobs and groups are refused.",
+            remedy="When its jobs are over, end the network (`innet down "
+            f"{record.run_id}`) and launch it again.",
+        )
+    elif seen.before.status.controller_silence and seen.after.status.controller_silence:
+        controller = next((p for p in record.processes if p.label == _CONTROLLER), None)
+        pid = "" if controller is None else f" {controller.identity.pid}"
+        is_stopped = controller is not None and is_held(controller.identity)
+        how = "is stopped: a signal or a debugger holds its process"
+        yield Finding(
+            check="stopped_controller" if is_stopped else "silent_controller",
+            subject=_CONTROLLER,
+            problem=f"The controller {how if is_stopped else 'runs and does not answer'}. Running "
+            "jobs go on; groups, failures and new jobs wait for it.",
+            remedy=f"`kill -CONT{pid}` lets it go on."
+            if is_stopped
+            else f"Look at what its process{pid} does (`py-spy dump --pid{pid}`); the launcher "
+            "starts another one when it ends.",
+        )
 
 
 class LostMachine:
