@@ -90,6 +90,8 @@ _MAIN_COLUMNS = (
     "size", "method", "median", "samples", "bound", "ratio", "deepest queue", "drops", "hits",
     "one store", "Belady", "ideal", "computed",
 )  # fmt: skip
+_LONG_COLUMNS = ("p10 to p90", "busiest link")
+"""Whose cells can have two lines, so that a page of 1280 points shows all columns."""
 _REPLAY_COLUMNS = (
     "size", "method", "hits", "one store", "Belady", "ideal", "local", "switches", "homes",
     "computed", "late", "median", "p95", "busiest link", "drops", "resent",
@@ -243,9 +245,14 @@ def _table(comparison: Comparison) -> str:
             elif m.median_s == fastest_s:
                 classes.append("fastest")
             by_column = table_cells(m)
-            cells = "".join(f"<td>{escape(by_column[column])}</td>" for column in columns)
+            cells = "".join(_cell(column, by_column[column]) for column in columns)
             rows.append(f'<tr class="{" ".join(classes)}">{cells}</tr>')
     return "\n".join(rows)
+
+
+def _cell(column: str, text: str) -> str:
+    kind = ' class="long"' if column in _LONG_COLUMNS else ""
+    return f"<td{kind}>{escape(text)}</td>"
 
 
 def _facts(comparison: Comparison) -> str:

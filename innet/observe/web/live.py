@@ -47,6 +47,8 @@ _LONGEST_LOOK_S = 2.0
 """Between looks, also where telemetry comes less often."""
 _ANSWER_TIMEOUT_S = 1.5
 """Shorter than the doctor's, so that a stopped node shows soon."""
+_FIRST_LOOK_S = 5.0
+"""Time to wait for the first look; it may fail."""
 _GATHER_S = 5.0
 """Time to wait for the first counters of a run on another machine."""
 
@@ -311,10 +313,14 @@ class _Follower:
         self._is_due.set()
 
     async def frames(self) -> None:
-        """Take a frame at once, after each look and event, and each second that brings a message.
+        """Take a frame after each look and event, and each second that brings a message.
 
-        Ends with the run.
+        The first one waits for the first look, before which no node is known to run. Ends with the
+        run.
         """
+        if self.view.picture.examined:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._is_due.wait(), _FIRST_LOOK_S)
         shown, shown_s = -1, 0.0
         while not self._has_ended:
             is_quiet = not self._is_due.is_set() and self._feed.taken == shown

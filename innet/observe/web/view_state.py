@@ -146,7 +146,7 @@ class ViewState:
         if known is None and any(m.state == "lost" and name in m.nodes for m in self._machines):
             return "lost"
         if status is None:
-            return "up" if reporter.feed.counters is not None else "off"
+            return "up" if known == "up" or reporter.feed.counters is not None else "off"
         if status.state == "gone":
             return "lost"
         if status.state == "stopped":

@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from innet.lab.compare.measurement import Comparison, Measurement
+from innet.lab.compare.measurement import Comparison, LinkTraffic, Measurement
 from innet.lab.compare.plots import plot_one_size, plot_ratios
 from innet.lab.compare.report import render_report, render_table, write_report
 from innet.lab.compare.summary import summary_sentences
+from tests.observe.web.browser import browsing, close_browser
 
 MeasurementFactory = Callable[..., Measurement]
 _VOID = {"meta", "br", "hr", "link", "img", "input"}
@@ -226,3 +227,39 @@ def test_the_page_shows_the_distance_from_the_bound(comparison: Comparison) -> N
     assert svg is not None
     labels = {float(text) for text in re.findall(r">([0-9.]+)</text>", svg)}
     assert len(labels) >= 2
+
+
+@pytest.mark.web
+@pytest.mark.parametrize("width", [1280, 2560])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_browser_shows_all_columns(
+    measurement: MeasurementFactory, comparison: Comparison, width: int, scheme: str, tmp_path: Path
+) -> None:
+    """Also with long names, figures of the processor, and slots."""
+    rows = [
+        measurement(method=method, machine_cpu_s=0.1234, links=[link])
+        for method in ("inc", "halving-doubling", "ps:server=h3")
+        for link in [
+            LinkTraffic(
+                source="spine0",
+                destination="leaf12",
+                rate_bps=2e8,
+                bytes_per_operation=1.01 * 2**20,
+                drops=0,
+            )
+        ]
+    ]
+    path = tmp_path / "report.html"
+    write_report(comparison.model_copy(update={"measurements": rows}), path)
+    try:
+        viewport = {"width": width, "height": 900}
+        with browsing(allows_errors=True, viewport=viewport, color_scheme=scheme) as page:
+            page.goto(path.as_uri())
+            sizes = page.evaluate(
+                "[...document.querySelectorAll('.scroll')].map((e) =>"
+                " [e.scrollWidth, e.clientWidth])"
+            )
+    finally:
+        close_browser()
+    assert sizes
+    assert all(needed <= given for needed, given in sizes), sizes

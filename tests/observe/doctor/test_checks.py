@@ -261,8 +261,8 @@ def test_a_link_with_waiting_packets_and_little_traffic_is_slow(
     state.face("s0", "h1")["port"]["sent_bytes"] = int(share * RATE_BYTES)
     assert [(f.check, f.subject) for f in state.examine()] == [("slow_link", "s0→h1")] * is_slow
     if is_slow:
-        assert "40mbit" in state.only_finding().problem
-        assert "100mbit" in state.only_finding().problem
+        assert "40 Mbit/s" in state.only_finding().problem
+        assert "100 Mbit/s" in state.only_finding().problem
 
 
 def test_an_idle_link_is_not_slow() -> None:

@@ -121,7 +121,7 @@ def test_a_link_slowed_down_from_outside_is_found() -> None:
         )  # fmt: skip
         code, found = doctor(run)
         assert code == 1
-        assert "of 50mbit" in found["slow_link", "h1→s0"]["problem"]
+        assert "of 50 Mbit/s" in found["slow_link", "h1→s0"]["problem"]
 
 
 def _output(*command: str) -> str:

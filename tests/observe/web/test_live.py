@@ -78,6 +78,20 @@ async def test_findings_are_shown_at_once(view, monkeypatch):
     assert '"s0":"lost"' in _lines(view)[-1]
 
 
+async def test_the_first_frame_is_that_of_the_first_look(view):
+    """Before, no node is known to run, and a recording would begin with a network that is off."""
+    view.picture = view.picture.model_copy(update={"examined": True})
+    follower = live._Follower(view, RunFeed("lab"))
+    async with live._running(view, [follower.frames()]):
+        changed = asyncio.ensure_future(view.changed())
+        await asyncio.sleep(0)  # the frames begin
+        await asyncio.sleep(0)
+        assert _lines(view) == []
+        follower.take_look(LookResult(states=dict.fromkeys(("h0", "h1", "h2", "h3", "s0"), "up")))
+        await changed
+    assert "states" not in json.loads(_lines(view)[0])["frame"]  # all are up
+
+
 async def test_a_failed_check_is_reported_once_and_checks_continue(view, monkeypatch, caplog):
     records = iter(["up", "up", "up", "up", "up", "over"])
     monkeypatch.setattr(live, "_record_of", lambda _: {"up": "record", "over": None}[next(records)])

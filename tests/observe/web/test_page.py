@@ -334,6 +334,53 @@ def test_charts_keep_their_curves_when_nothing_is_selected_again():
         wait_for(page, "document.querySelector('#charts').innerText.includes('8 Mbit/s')")
 
 
+def test_charts_of_short_simulations_have_times_with_units_and_say_what_was_not_recorded():
+    picture = picture_of(load_topology("star4"), "lab", "sim", virtual_time=True)
+    frames = tuple(
+        Line(frame=Frame(time_s=number / 1e5, links=LinkFigures(bps=(1e6 * number,) * 8)))
+        for number in range(1, 9)
+    )
+    with served(recorded_view(Recording(picture, frames))) as site, browsing() as page:
+        page.add_init_script(
+            "const fill = CanvasRenderingContext2D.prototype.fillText; window.written = new Set();"
+            "CanvasRenderingContext2D.prototype.fillText = function (text, ...rest) {"
+            "window.written.add(text); return fill.call(this, text, ...rest); };"
+        )
+        page.goto(site.link)
+        wait_for(page, "document.querySelector('#charts').innerText.includes('8 Mbit/s')")
+        assert page.inner_text("#clock") == "10 µs"
+        wait_for(page, "[...written].some((text) => /^[1-9][0-9]* µs$/.test(text))")
+        assert not page.evaluate("[...written].some((text) => /^0[.0]* ?s$/.test(text))")
+        unknown = page.locator(".chart.unknown .u-title").all_inner_texts()
+        assert unknown == ["Queues of all links", "Dropped packets/s", "Sums of switches/s"]
+
+
+@pytest.mark.parametrize("size", [(1280, 800), (2560, 1440)])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_selected_node_with_much_to_tell_leaves_the_jobs_in_view(view, size, scheme):
+    width, height = size
+    waits = tuple(
+        Wait(node="h0", number=number, missing="rank 3 (h3), segments 1 to 512 of 2048")
+        for number in range(40)
+    )
+    job = JobLine(
+        name="j1",
+        hosts=("h0", "h3"),
+        groups=(GroupLine(name="g0", algorithm="inc", ranks=("h0", "h3"), joined=2),),
+    )
+    options = {"viewport": {"width": width, "height": height}, "color_scheme": scheme}
+    with served(view) as site, browsing(**options) as page:
+        page.goto(site.link)
+        wait_for(page, "innet.frame && innet.network.drawn > 0")
+        _Feeder(site)(jobs=(job,), waits=waits)
+        wait_for(page, "innet.frame.waits.length === 40")
+        page.fill("#find", "h0")
+        page.keyboard.press("Enter")
+        wait_for(page, "document.querySelector('#details').textContent.includes('operation 39')")
+        box = page.locator("#jobs").bounding_box()
+        assert box["y"] + 60 < page.locator("footer").bounding_box()["y"]
+
+
 def test_the_time_line_of_a_page_that_is_paused_for_long_moves_on(page, site):
     site.append(Line(frame=Frame(time_s=301)))
     wait_for(page, "innet.frame.time === 301")

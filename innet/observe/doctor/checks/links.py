@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from innet.observe.doctor.finding import Finding
 from innet.observe.doctor.observation import LinkPair, NodePair, Observation
-from innet.quantities import format_rate
+from innet.quantities import rounded_rate
 from innet.topology import Link
 
 Medium = Literal["emulated", "veth", "path"]
@@ -88,9 +88,9 @@ class SlowLink:
                 yield Finding(
                     check="slow_link",
                     subject=str(link),
-                    problem=f"The link {link} is slow: it carries {_rate(link.sent_bps)} with "
-                    f"{min(link.depths_bytes) // 1000} kB waiting for it; by the topology it is "
-                    f"one of {_rate(rate_bps)}.",
+                    problem=f"The link {link} is slow: it carries {rounded_rate(link.sent_bps)} "
+                    f"with {min(link.depths_bytes) // 1000} kB waiting for it; by the topology it "
+                    f"is one of {rounded_rate(rate_bps)}.",
                     remedy=_SLOW_REMEDIES[medium_of(seen, link.link)].format(
                         ends=_ends(seen, link.link), node=link.node
                     ),
@@ -108,12 +108,6 @@ _SLOW_REMEDIES: Final[Mapping[Medium, str]] = {
     "path": "Measure the path between {ends} (iperf3); look for another rate limit on it (`tc "
     "qdisc`), or for a machine that has no time to send. Plans that avoid it: `innet plan`.",
 }
-
-
-def _rate(rate_bps: float) -> str:
-    """Rounded to three digits."""
-    magnitude = 10 ** max(0, len(str(int(rate_bps))) - 3)
-    return format_rate(int(rate_bps) // magnitude * magnitude)
 
 
 _FULL_SHARE = 0.8

@@ -1,12 +1,14 @@
 // Time series of the network, or of what is selected, by uPlot. Drag to zoom, double click to reset.
 
 import {uPlot} from "/vendor/libraries.js";
-import {clock, colour, element, figure, rate, share, size} from "/texts.js";
+import {clock, colour, duration, element, figure, rate, share, size} from "/texts.js";
 
 const POWERS_OF_TWO = Array.from({length: 48}, (_, i) => 2 ** i);
 
-const sum = (values) => (values ?? []).reduce((total, value) => total + (value ?? 0), 0);
-const most = (values) => (values ?? []).reduce((best, value) => Math.max(best, value ?? 0), 0);
+// Nothing, where no value is known.
+const over = (values, combined) => (values?.some((value) => value !== null) ? values.reduce((all, value) => combined(all, value ?? 0), 0) : null);
+const sum = (values) => over(values, (a, b) => a + b);
+const most = (values) => over(values, Math.max);
 
 // A frame does not change, and a sum over a large network takes long.
 function remembered(of) {
@@ -82,14 +84,14 @@ export class Charts {
         setSelect: [() => { this.isZoomed = true; }],
         ready: [(u) => u.over.addEventListener("dblclick", () => { this.isZoomed = false; this.update(this.shown); })],
       },
-      axes: [{...axis, size: 26, space: 56, values: (_, ticks) => ticks.map((t) => (isVirtual ? `${figure(t)}s` : clock(t, false)))},
+      axes: [{...axis, size: 26, space: 56, values: (_, ticks) => ticks.map((t) => (isVirtual ? duration(t, Math.max(...ticks)) : clock(t, false)))},
         {...axis, size: 68, incrs: write === size ? POWERS_OF_TWO : undefined, values: (_, ticks) => ticks.map((t) => write(t))}],
       series: [{label: "time", value: () => ""}, ...series.map(([label], i) => ({
         label, stroke: colour(`bar-${i + 1}`), width: 1.6, points: {show: false}, dash: i ? [6, 3] : undefined,
         value: (u, v, _, at) => write(at === null || at === undefined ? this.#shownValue(u, i + 1) : v)}))],
       legend: {live: true},
     }, [[], ...series.map(() => [])], holder);
-    return {plot, series: series.map(([, of]) => remembered(of))};
+    return {plot, holder, series: series.map(([, of]) => remembered(of))};
   }
 
   #size() {
@@ -122,8 +124,12 @@ export class Charts {
     const {frames} = this.history;
     const drawn = `${frames.length} ${this.history.first} ${this.history.last} ${this.isZoomed}`;
     const times = drawn === this.drawn ? null : frames.map((frame) => frame.time);
-    for (const {plot, series} of this.plots) {
-      if (times) plot.setData([times, ...series.map((of) => frames.map(of))], !this.isZoomed);
+    for (const {plot, holder, series} of this.plots) {
+      if (times) {
+        const figures = series.map((of) => frames.map(of));
+        holder.classList.toggle("unknown", figures.every((column) => column.every((value) => value === null)));
+        plot.setData([times, ...figures], !this.isZoomed);
+      }
       else this.#placeShown(plot);
       if (times && this.isZoomed) plot.redraw(false);
       if (plot.cursor.left < 0) plot.setLegend({idx: this.#shownIndex(plot)}, false);

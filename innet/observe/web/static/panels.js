@@ -1,7 +1,7 @@
 // The panels beside the network: findings, the selection, jobs and ranks, events.
 
 import {shownState, stateOf} from "/states.js";
-import {byId, clock, element, figure, rate, share, size} from "/texts.js";
+import {byId, clock, duration, element, figure, rate, share, size} from "/texts.js";
 
 const MOST_RANKS = 64;
 const MOST_EVENTS = 60;
@@ -140,7 +140,7 @@ function linkDetails(index, history, frame) {
     element("div", {class: "name"}, `Link ${a}–${b}`),
     frame.cut.has(index) ? element("p", {class: "card"}, "It carries nothing, although both ends run.") : null,
     element("table", {}, element("tbody", {}, ...direction(2 * index, a, b), ...direction(2 * index + 1, b, a),
-      row("rate, delay", `${link.rate_bps ? rate(link.rate_bps) : "not limited"}, ${figure(1e3 * (link.delay_s ?? 0))} ms`))),
+      row("rate, delay", `${link.rate_bps ? rate(link.rate_bps) : "not limited"}, ${duration(link.delay_s ?? 0)}`))),
   ].filter(Boolean);
 }
 

@@ -21,8 +21,17 @@ export function size(bytes) {
   return `${Math.round(bytes)} B`;
 }
 
+const UNITS_OF_TIME = [[1, "s"], [1e-3, "ms"], [1e-6, "µs"]];
+
+// A time with three digits. `range`: the longest of several times that have one unit.
+export function duration(timeS, range = timeS) {
+  if (timeS === null || timeS === undefined) return "–";
+  const [size, unit] = UNITS_OF_TIME.find(([least]) => Math.abs(range) >= least) ?? (range ? [1e-6, "µs"] : [1, "s"]);
+  return `${Number((timeS / size).toPrecision(3))} ${unit}`;
+}
+
 export function clock(timeS, isVirtual) {
-  if (isVirtual) return `${timeS.toPrecision(4)} s`;
+  if (isVirtual) return duration(timeS);
   return new Date(1000 * timeS).toLocaleTimeString("en-GB");
 }
 
