@@ -37,7 +37,8 @@ def test_the_table_is_as_wide_as_columns_say_without_a_terminal(
     )
     table = [line for line in done.stdout.splitlines() if "┃" in line]
     assert max(map(len, table)) <= int(columns)
-    assert ("busiest link" in done.stdout) == (columns == "150"), done.stdout
+    assert ("busiest link" in "".join(table)) == (columns == "150"), done.stdout
+    assert ("a wider terminal shows: " in done.stdout) == (columns == "80")
 
 
 @pytest.mark.parametrize("rate", [[], ["--rate", "unlimited"]])

@@ -12,7 +12,7 @@ from innet.cli.network_choice import chosen_hosts, chosen_plan, chosen_topology,
 from innet.cli.text_output import open_console, say
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.console import RenderableType
 
     from innet.cluster.measured_load import MeasuredLoad
     from innet.plans import Explanation, HostChoice, Plan
@@ -85,7 +85,7 @@ def plan(
         console.print()
     console.print(made.describe(), markup=False, soft_wrap=True)
     console.print()
-    console.print(_links_table(made, where.topology, size_bytes))
+    console.print(_busiest_links(made, where.topology, size_bytes))
     console.print(f"\n{_bound_text(made, where.topology, size_bytes)}")
 
 
@@ -184,7 +184,8 @@ def _size_bytes(text: str) -> int:
     return size_bytes
 
 
-def _links_table(plan: Plan, topology: Topology, size_bytes: int) -> Table:
+def _busiest_links(plan: Plan, topology: Topology, size_bytes: int) -> RenderableType:
+    from rich.console import Group
     from rich.table import Table
 
     from innet.plans import bytes_per_link
@@ -195,19 +196,14 @@ def _links_table(plan: Plan, topology: Topology, size_bytes: int) -> Table:
     carried = bytes_per_link(plan, topology, size_bytes)
     times_s = link_times_s(topology, carried)
     busiest = sorted(carried, key=lambda link: (-times_s[link], -carried[link]))
-    table = Table(
-        title=f"Busiest of {len(carried)} used links, each direction on its own",
-        title_justify="left",
-        box=None,
-        pad_edge=False,
-    )
+    table = Table(box=None, pad_edge=False)
     for column in ("from", "to", "payload", "rate", "time"):
-        table.add_column(column)
+        table.add_column(column, overflow="fold")
     for link in busiest[:_BUSIEST_LINKS]:
         rate = rate_text(topology.link_between(*link))
         time = rounded_duration(times_s[link]) if times_s[link] else "-"
         table.add_row(*link, rounded_size(carried[link]), rate, time)
-    return table
+    return Group(f"Busiest of {len(carried)} used links, each direction on its own", table)
 
 
 def _bound_text(plan: Plan, topology: Topology, size_bytes: int) -> str:

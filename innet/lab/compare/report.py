@@ -15,7 +15,8 @@ from string import Template
 from typing import Final
 from urllib.parse import quote
 
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
+from rich.measure import Measurement as RenderedWidth
 from rich.table import Table
 from rich.text import Text
 
@@ -33,7 +34,8 @@ from innet.quantities import rounded_duration, rounded_rate, rounded_size
 _ABSENT = "-"
 
 WIDE = 150
-"""Columns of a terminal that shows all figures of a measurement."""
+"""Columns of a terminal that shows all figures of most measurements."""
+_ANY_WIDTH = 10_000
 
 
 def render_table(comparison: Comparison, width: int = WIDE) -> RenderableType:
@@ -41,18 +43,36 @@ def render_table(comparison: Comparison, width: int = WIDE) -> RenderableType:
 
     Args:
         comparison: what to show.
-        width: columns of the terminal; below :data:`WIDE` only the main figures are shown.
+        width: columns of the terminal. Names and figures stay whole: a table that does not fit
+            leaves out its least important columns.
 
     Example::
 
         console.print(render_table(comparison, console.width))
     """
-    columns = columns_of(comparison)
-    shown = [name for name in columns if width >= WIDE or name in _MAIN_COLUMNS]
     title = f"{comparison.workload} on {comparison.topology}, {comparison.mode}: {comparison.links}"
-    table = Table(title=title, title_justify="left", header_style="bold", pad_edge=False)
-    for name in shown:
-        table.add_column(name, justify="left" if name == "method" else "right")
+    shown = columns_of(comparison)
+    left_out: list[str] = []
+    table = _measurements(comparison, shown)
+    for column in _LEAST_IMPORTANT_FIRST:
+        if _width_of(table) <= width:
+            break
+        if column in shown:
+            shown.remove(column)
+            left_out.append(column)
+            table = _measurements(comparison, shown)
+    parts: list[RenderableType] = [Text(title, style="italic"), table]
+    if left_out:
+        parts.append(Text(f"(a wider terminal shows: {', '.join(left_out)})", style="dim"))
+    parts += [Text(f"• {sentence}") for sentence in summary_sentences(comparison)]
+    return Group(*parts)
+
+
+def _measurements(comparison: Comparison, columns: Sequence[str]) -> Table:
+    """A row for each measurement, with these columns."""
+    table = Table(header_style="bold", pad_edge=False)
+    for name in columns:
+        table.add_column(name, justify="left" if name == "method" else "right", no_wrap=True)
     for size_bytes in comparison.sizes_bytes:
         table.add_section()
         rows = comparison.at_size(size_bytes)
@@ -61,11 +81,14 @@ def render_table(comparison: Comparison, width: int = WIDE) -> RenderableType:
             style = "bold green" if row.median_s == fastest_s else ""
             cells = table_cells(row)
             table.add_row(
-                *(cells[name] for name in shown), style=style if row.correct else "bold red"
+                *(cells[name] for name in columns), style=style if row.correct else "bold red"
             )
-    parts: list[RenderableType] = [table]
-    parts += [Text(f"• {sentence}") for sentence in summary_sentences(comparison)]
-    return Group(*parts)
+    return table
+
+
+def _width_of(table: Table) -> int:
+    console = Console(width=_ANY_WIDTH)
+    return RenderedWidth.get(console, console.options, table).maximum
 
 
 def columns_of(comparison: Comparison) -> list[str]:
@@ -86,9 +109,10 @@ _COLUMNS = (
     "busiest link", "deepest queue", "drops", "resent", "slots", "cpu", "machine cpu",
     *_BLOCK_COLUMNS,
 )  # fmt: skip
-_MAIN_COLUMNS = (
-    "size", "method", "median", "samples", "bound", "ratio", "deepest queue", "drops", "hits",
-    "one store", "Belady", "ideal", "computed",
+_LEAST_IMPORTANT_FIRST = (
+    "resent", "slots", "p10 to p90", "bandwidth", "cpu", "late", "p95", "switches", "homes",
+    "local", "busiest link", "machine cpu", "samples", "deepest queue", "ideal", "Belady",
+    "one store", "bound", "drops", "computed",
 )  # fmt: skip
 _LONG_COLUMNS = ("p10 to p90", "busiest link")
 """Whose cells can have two lines, so that a page of 1280 points shows all columns."""

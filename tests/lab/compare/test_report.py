@@ -103,6 +103,22 @@ def test_every_measurement_and_failure_is_shown(comparison: Comparison, tmp_path
             assert m.method in text
 
 
+@pytest.mark.parametrize("width", [60, 80, 150, 200])
+def test_narrow_terminals_omit_columns_and_cut_no_name(
+    measurement: MeasurementFactory, comparison: Comparison, width: int
+) -> None:
+    rows = [measurement(method=name) for name in ("halving-doubling", "ps:server=h3")]
+    console = Console(width=width)
+    with console.capture() as capture:
+        console.print(render_table(comparison.model_copy(update={"measurements": rows}), width))
+    text = capture.get()
+    assert max(map(len, text.splitlines())) <= width
+    for name in ("halving-doubling", "ps:server=h3", "median", "ratio"):
+        assert name in text
+    assert "…" not in text
+    assert ("a wider terminal shows" in text) == (width < 200)
+
+
 def test_sentences_name_the_speed_and_its_cause(comparison: Comparison) -> None:
     text = " ".join(summary_sentences(comparison))
     assert "In-network aggregation is 2.00 times as fast as Gloo: ring" in text
