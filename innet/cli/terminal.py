@@ -80,7 +80,8 @@ class NameCell:
 class FittedTable:
     """A table of numbers that stay whole, and of names and texts that take what is left.
 
-    Columns of ``less_important`` are left out, the first one first, until the rest fits.
+    Columns of ``less_important`` are left out, the first one first, and then those of numbers, the
+    last one first, until the rest fits.
     """
 
     def __init__(self, title: str, *columns: str, less_important: Sequence[str] = ()) -> None:
@@ -101,7 +102,7 @@ class FittedTable:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         left_out: list[str] = []
         table = self._table(left_out)
-        for column in self._less_important:
+        for column in (*self._less_important, *self._columns_of_numbers()):
             if _width_of(table, console, options) <= options.max_width:
                 break
             left_out.append(column)
@@ -110,6 +111,15 @@ class FittedTable:
         if left_out:
             what = ", ".join(name.replace("\n", " ") for name in left_out)
             yield Text(f"(a wider terminal shows: {what})", style="dim", no_wrap=True)
+
+    def _columns_of_numbers(self) -> list[str]:
+        """The other columns whose cells are never broken, the last one first."""
+        return [
+            name
+            for place, name in reversed(list(enumerate(self._columns)))
+            if name not in self._less_important
+            and all(isinstance(row[place], str) for row in self._rows if place < len(row))
+        ]
 
     def _table(self, left_out: Sequence[str]) -> Table:
         table = Table(

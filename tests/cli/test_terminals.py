@@ -97,6 +97,20 @@ def status(registry: Path) -> RunStatus:
     )
 
 
+@pytest.mark.parametrize("width", [40, 60])
+def test_a_narrow_terminal_shows_names_and_whole_headings(status: RunStatus, width: int) -> None:
+    text = "\n".join(printed(run_view(status), width))
+    assert max(map(len, text.splitlines())) <= width
+    for title, heading in (("Nodes", "node"), ("Faces", "face"), ("Groups", "job")):
+        lines = text[text.index(title) :].splitlines()
+        assert re.match(rf"{heading} ", lines[1]), lines[1]
+        assert re.match(r"[a-z]\S* ", lines[2]), lines[2]
+        assert "…" not in lines[1]
+        assert {"refused", "dropped", "state"} >= set(
+            re.findall(r"\b(?:refu|drop|stat)\w*", lines[1])
+        )
+
+
 def test_the_status_of_a_run_fits_80_columns_with_whole_numbers_and_shortened_names(
     status: RunStatus,
 ) -> None:
