@@ -31,6 +31,7 @@ SETTINGS_NAME = "settings.json"
 """Its name in the run directory. It has the login to the run's broker."""
 
 Signature = Literal["gmac", "hmac", "digest", "ed25519", "none"]
+LinkRepetition = Literal["lossy", "all", "none"]
 ObjectCollectives = Literal["allow", "weights-only", "refuse"]
 
 
@@ -69,6 +70,12 @@ class TransportSettings(_Model):
         description="shortest retransmission timeout; above what a full queue adds to a round trip",
     )
     max_rto_s: float = Field(default=0.5, gt=0, description="longest retransmission timeout")
+    link_repetition: LinkRepetition = Field(
+        default="lossy",
+        description="the links between nodes on which packets that the neighbour does not "
+        "acknowledge are sent again: lossy (those with a loss in the topology), all (where a real "
+        "network loses packets) or none",
+    )
     initial_window: int = Field(
         default=4, ge=1, description="segments requested at first, per flow; a node has many flows"
     )

@@ -18,6 +18,13 @@ Duration from_seconds(double seconds) {
     return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(bounded));
 }
 
+forwarding::LinkRepetition link_repetition(const std::string& word) {
+    if (word == "lossy") return forwarding::LinkRepetition::kLossy;
+    if (word == "all") return forwarding::LinkRepetition::kAll;
+    if (word == "none") return forwarding::LinkRepetition::kNone;
+    throw nb::value_error("link_repetition must be 'lossy', 'all' or 'none'");
+}
+
 forwarding::NodeOptions node_options(const NodeSettings& settings) {
     forwarding::NodeOptions options;
     options.own_name = name_from_uri(settings.own_name);
@@ -30,6 +37,7 @@ forwarding::NodeOptions node_options(const NodeSettings& settings) {
     options.pit_capacity = settings.pit_capacity;
     options.seed = settings.seed;
     options.link_timeout = from_seconds(settings.link_timeout_s);
+    options.link_repetition = link_repetition(settings.link_repetition);
     options.reducer.own_name = options.own_name;
     options.reducer.slots = settings.reduction_slots;
     options.reducer.interest_lifetime = from_seconds(settings.interest_lifetime_s);
@@ -80,6 +88,7 @@ void bind_settings(nb::module_& module) {
         .def_rw("evaluation_window", &NodeSettings::evaluation_window)
         .def_rw("target_queue_delay_s", &NodeSettings::target_queue_delay_s)
         .def_rw("link_timeout_s", &NodeSettings::link_timeout_s)
+        .def_rw("link_repetition", &NodeSettings::link_repetition)
         .def_rw("virtual_scale", &NodeSettings::virtual_scale);
 }
 

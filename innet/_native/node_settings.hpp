@@ -33,6 +33,7 @@ struct NodeSettings {
     std::uint32_t evaluation_window = 512;
     double target_queue_delay_s = 0.005;
     double link_timeout_s = 0;
+    std::string link_repetition = "lossy";
     std::uint32_t virtual_scale = 1;
 };
 

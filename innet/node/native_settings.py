@@ -56,6 +56,7 @@ def native_settings(node: str, settings: Settings, sizes: NodeSizes) -> _core.No
     result.min_rto_s = transport.min_rto_s
     result.max_rto_s = transport.max_rto_s
     result.timeouts_before_self_evaluation = transport.timeouts_before_self_evaluation
+    result.link_repetition = transport.link_repetition
     result.initial_window = transport.initial_window
     result.max_window = transport.max_window
     result.target_queue_delay_s = transport.target_queue_delay_s

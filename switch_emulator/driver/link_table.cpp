@@ -66,6 +66,7 @@ std::optional<FaceId> LinkTable::add(std::unique_ptr<Channel> channel,
     FaceOptions options;
     options.takes_parts = link->channel->takes_parts() && !shape;
     options.trusted = trusted && !shape;
+    options.lossy = shape && shape->port.loss > 0.0;
     const Link* added = put(std::move(link), options);
     if (added == nullptr) {
         error = std::string("epoll_ctl refused the socket: ") + std::strerror(errno);

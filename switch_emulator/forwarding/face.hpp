@@ -37,6 +37,8 @@ struct FaceOptions {
     /// Behind it is a process of the same run on the same machine, and nobody else can send there:
     /// the node sends and accepts segments without MACs.
     bool trusted = false;
+    /// The link loses packets: the node repeats those that the neighbour does not acknowledge.
+    bool lossy = false;
     /// Larger packets, link headers included, are not sent there.
     std::size_t max_packet_bytes = kMaxPacketBytes;
     /// What is sent there may be in parts, some of which are lent: the driver is done with it, or
@@ -63,6 +65,8 @@ struct OutgoingPacket {
 class Outbox {
   public:
     void send(FaceId face, PacketRef payload, const wire::LpFields& fields = {});
+    /// Sends a packet that has its header.
+    void send(FaceId face, OutgoingPacket packet);
     /// Packets waiting for `face`; the driver moves them out and clears the vector (capacity is
     /// kept).
     std::vector<OutgoingPacket>& queue(FaceId face) { return queues_[face].packets; }
@@ -73,6 +77,8 @@ class Outbox {
     bool empty() const;
 
   private:
+    std::vector<OutgoingPacket>& busy_queue(FaceId face);
+
     struct Queue {
         std::vector<OutgoingPacket> packets;
         bool is_busy = false;  ///< among `busy_`

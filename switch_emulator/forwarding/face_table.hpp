@@ -38,6 +38,8 @@ class FaceTable {
     FaceCounters& counters(FaceId face) { return faces_[face].counters; }
     const FaceCounters& counters(FaceId face) const { return faces_[face].counters; }
 
+    void set_lossy(FaceId face, bool lossy) { faces_[face].options.lossy = lossy; }
+
     FaceNumber number(FaceId face) const { return faces_[face].number; }
     /// An open face.
     std::optional<FaceId> find(FaceNumber number) const;

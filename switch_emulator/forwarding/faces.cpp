@@ -9,9 +9,19 @@ FaceId Node::State::add_face(const FaceOptions& face_options) {
     const FaceId face = faces.add(face_options);
     if (face == kNoFace) return face;
     sender.outbox.resize(faces.size());
+    sender.links.add_face(face);
     liveness.add_face(face, !face_options.foreign);
     pit.add_face(face, face_options.foreign);
+    set_lossy(face, face_options.lossy);
     return face;
+}
+
+// A foreign program may not know acknowledgements, and a trusted link is memory.
+void Node::State::set_lossy(FaceId face, bool lossy) {
+    const bool is_link = !faces.is_foreign(face) && !faces.options(face).trusted;
+    const bool is_repeated = options.link_repetition == LinkRepetition::kAll ||
+                             (options.link_repetition == LinkRepetition::kLossy && lossy);
+    faces.set_lossy(face, is_link && is_repeated);
 }
 
 void Node::State::on_face_closed(FaceId face, TimePoint now) {
@@ -20,6 +30,7 @@ void Node::State::on_face_closed(FaceId face, TimePoint now) {
     if (management != nullptr) management->on_face_closed(face);
     fib.remove_face(face);
     sender.outbox.queue(face).clear();
+    sender.links.add_face(face);
     reassembler.forget(face);
     std::vector<tables::PitEntry*> entries;
     pit.collect_waiting(face, entries);

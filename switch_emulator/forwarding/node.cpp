@@ -33,7 +33,7 @@ Node::State::State(Node& node, NodeOptions node_options, PacketPool& packet_pool
       pool(packet_pool),
       keyring(verification_keys),
       reducer(reducer_options(options), job_table, node, packet_pool, reduction_signer),
-      sender(faces, reducer, counters),
+      sender(faces, reducer, counters, packet_pool),
       pit(options.pit_capacity),
       strategy_table(options.seed),
       content_store(options.cache_bytes, policy_maker(options.cache_policy), packet_pool),
@@ -196,6 +196,7 @@ void Node::on_packet(FaceId face, PacketRef packet, TimePoint now,
                      const security::Sha256Digest* data_digest) {
     if (!state_->faces.is_open(face)) return;
     const debug_log::NodeScope scope(state_->options.own_name.view());
+    state_->sender.set_time(now);
     state_->on_packet(face, packet, now, data_digest);
     state_->run_pending(now);
 }
@@ -209,11 +210,14 @@ bool Node::needs_digest_of(wire::NameView data) const {
 
 void Node::run_pending(TimePoint now) {
     const debug_log::NodeScope scope(state_->options.own_name.view());
+    state_->sender.set_time(now);
     state_->run_pending(now);
 }
 
 void Node::on_timer(TimePoint now) {
     const debug_log::NodeScope scope(state_->options.own_name.view());
+    state_->sender.set_time(now);
+    state_->sender.send_due();
     state_->pit.timers().advance(now, [&](tables::TimerLink& link) {
         state_->on_entry_due(static_cast<tables::PitEntry&>(link), now);
     });
@@ -231,7 +235,7 @@ TimePoint Node::next_deadline() const {
     if (!state_->requests.empty()) return state_->last_seen_now;
     return std::min({state_->pit.timers().next_deadline(), state_->reducer.next_deadline(),
                      state_->liveness.next_deadline(), state_->questions.next_deadline(),
-                     state_->reassembler.next_deadline(),
+                     state_->reassembler.next_deadline(), state_->sender.links.next_deadline(),
                      state_->management != nullptr ? state_->management->next_deadline() : kNever});
 }
 
@@ -263,6 +267,10 @@ const FaceCounters& Node::face_counters(FaceId face) const {
 
 void Node::count_forbidden_command(FaceId face) {
     if (is_network(face)) ++state_->faces.counters(face).commands_forbidden_in;
+}
+
+void Node::set_lossy(FaceId face, bool lossy) {
+    if (is_open(face)) state_->set_lossy(face, lossy);
 }
 
 bool Node::is_silent(FaceId face) const { return state_->liveness.is_silent(face); }

@@ -22,6 +22,9 @@ namespace innet::forwarding {
 
 enum class CachePolicy : std::uint8_t { kLru, kS3Fifo };
 
+/// The links to other nodes on which packets that are not acknowledged are repeated.
+enum class LinkRepetition : std::uint8_t { kLossy, kAll, kNone };
+
 struct NodeOptions {
     wire::Name own_name;          ///< /n/<node>
     std::size_t cache_bytes = 0;  ///< 0: no content store
@@ -30,6 +33,7 @@ struct NodeOptions {
         65536;                 ///< entries; beyond, new Interests are nacked with Congestion
     std::uint64_t seed = 1;    ///< nonces
     Duration link_timeout{0};  ///< after which a link without a sign of life is silent; 0: never
+    LinkRepetition link_repetition = LinkRepetition::kLossy;
     reduction::ReducerOptions reducer;
 };
 
@@ -89,6 +93,8 @@ class Node final : public Forwarder {
     /// to another next hop or nacked. No effect on a closed one.
     void close_face(FaceId face, TimePoint now);
     bool is_open(FaceId face) const;
+    /// The link of `face` loses packets from now on, or no longer (`FaceOptions::lossy`).
+    void set_lossy(FaceId face, bool lossy);
     /// Of an open network face. They count from 0.
     FaceNumber face_number(FaceId face) const;
     /// The open face of that number; nothing when it has been closed, or never was.

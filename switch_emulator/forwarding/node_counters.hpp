@@ -27,6 +27,9 @@ struct FaceCounters {
     std::uint64_t over_share_in = 0;
     std::uint64_t reassembled_in = 0;
     std::uint64_t too_large_out = 0;
+    std::uint64_t repeated_out = 0;
+    std::uint64_t given_up_out = 0;
+    std::uint64_t acknowledgements_out = 0;
 
     static constexpr auto metrics() {
         using enum MetricKind;
@@ -64,6 +67,14 @@ struct FaceCounters {
             {"too_large_out", "face_too_large", kCounter,
              "Packets not sent because the face takes smaller ones only",
              &FaceCounters::too_large_out},
+            {"repeated_out", "face_repeated_packets", kCounter,
+             "Packets sent again because the neighbour did not acknowledge them",
+             &FaceCounters::repeated_out},
+            {"given_up_out", "face_given_up_packets", kCounter,
+             "Packets that the neighbour did not acknowledge and that were not sent again",
+             &FaceCounters::given_up_out},
+            {"acknowledgements_out", "face_acknowledgements", kCounter,
+             "Packets sent to acknowledge others", &FaceCounters::acknowledgements_out},
         });
     }
 };

@@ -69,6 +69,7 @@ struct Node::State final : strategies::StrategyActions {
 
     // faces.cpp: adds and closes faces.
     FaceId add_face(const FaceOptions& face_options);
+    void set_lossy(FaceId face, bool lossy);
     void on_face_closed(FaceId face, TimePoint now);
     void on_peer_gone(FaceId face, TimePoint now);
     void forget_upstream(FaceId face);

@@ -4,16 +4,24 @@
 
 namespace innet {
 
-void Outbox::send(FaceId face, PacketRef payload, const wire::LpFields& fields) {
+std::vector<OutgoingPacket>& Outbox::busy_queue(FaceId face) {
     Queue& queue = queues_[face];
     if (!queue.is_busy) {
         queue.is_busy = true;
         busy_.push_back(face);
     }
-    OutgoingPacket& packet = queue.packets.emplace_back();
+    return queue.packets;
+}
+
+void Outbox::send(FaceId face, OutgoingPacket packet) {
+    busy_queue(face).push_back(std::move(packet));
+}
+
+void Outbox::send(FaceId face, PacketRef payload, const wire::LpFields& fields) {
+    OutgoingPacket& packet = busy_queue(face).emplace_back();
     if (!fields.empty()) {
-        // 96 bytes hold every header that a node writes: a token of 32 bytes, a mark, a Nack or a
-        // Hold.
+        // 96 bytes hold every header that a node writes: a token of 32 bytes, a mark, a number, a
+        // Nack or a Hold.
         packet.header_size = static_cast<std::uint8_t>(
             wire::encode_lp_header(fields, payload.size(), packet.header));
     }

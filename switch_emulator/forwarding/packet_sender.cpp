@@ -64,17 +64,38 @@ void PacketSender::send_hello(FaceId face, bool receives) {
     transmit(face, PacketRef(), fields);
 }
 
-void PacketSender::transmit(FaceId face, const PacketRef& payload, const wire::LpFields& fields) {
-    if (!faces_.options(face).takes_parts) payload.take_in();
+void PacketSender::transmit(FaceId face, const PacketRef& payload, wire::LpFields fields) {
+    const FaceOptions& options = faces_.options(face);
+    const bool is_kept = options.lossy && payload;
+    if (!options.takes_parts || is_kept) payload.take_in();
+    if (is_kept) fields.tx_sequence = links.next_number(face);
     outbox.send(face, payload, fields);
     const std::size_t size = outbox.queue(face).back().size();
-    if (size > faces_.options(face).max_packet_bytes) [[unlikely]] {
+    if (size > options.max_packet_bytes) [[unlikely]] {
         outbox.queue(face).pop_back();
         ++counters_.too_large;
         ++faces_.counters(face).too_large_out;
         return;
     }
     faces_.counters(face).bytes_out += size;
+    if (is_kept && !links.on_sent(face, outbox.queue(face).back(), now_)) {
+        ++faces_.counters(face).given_up_out;
+    }
+}
+
+void PacketSender::send_due() {
+    for (FaceId face = links.due_face(now_); face != kNoFace; face = links.due_face(now_)) {
+        due_.clear();
+        const auto done = links.take_due(face, now_, due_);
+        FaceCounters& counters = faces_.counters(face);
+        counters.repeated_out += done.repeated;
+        counters.given_up_out += done.given_up;
+        counters.acknowledgements_out += due_.size() - done.repeated;
+        for (OutgoingPacket& packet : due_) {
+            counters.bytes_out += packet.size();
+            outbox.send(face, std::move(packet));
+        }
+    }
 }
 
 bool PacketSender::ensure_mac(const PacketRef& data) {

@@ -31,6 +31,12 @@ void Node::State::on_fragment(FaceId face, const PacketRef& packet, const wire::
 
 void Node::State::on_link_packet(FaceId face, const PacketRef& packet, const wire::LpView& link,
                                  TimePoint now, const security::Sha256Digest* data_digest) {
+    if (!faces.is_foreign(face)) {
+        if (link.has_acks()) sender.links.on_acknowledged(face, link, now);
+        if (link.tx_sequence() && sender.links.on_received(face, *link.tx_sequence(), now)) {
+            sender.send_due();
+        }
+    }
     if (link.hello()) liveness.on_hello(face, *link.hello());
     if (link.payload().empty()) return;  // an idle packet
 

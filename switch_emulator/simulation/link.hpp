@@ -77,6 +77,7 @@ class Link {
     /// far end from then on. The seed stays the first one.
     void change(const LinkOptions& options, TimePoint now);
 
+    const LinkOptions& options() const { return options_; }
     LinkCounters counters() const;
     /// Whether every packet is accounted for.
     void audit(AuditReport& report) const;

@@ -13,6 +13,8 @@ std::uint64_t mix(std::uint64_t digest, std::uint64_t value) {
     return (digest ^ value) * 0x100000001b3ULL;
 }
 
+FaceOptions face_options(const LinkOptions& link) { return {.lossy = link.port.loss > 0.0}; }
+
 }  // namespace
 
 Simulation::Simulation(SharedTables* tables) : tables_(tables) {
@@ -42,8 +44,8 @@ NodeIndex Simulation::add_node(NodeMakings makings) {
 Connection Simulation::connect(NodeIndex first, NodeIndex second, const LinkOptions& forth,
                                const LinkOptions& back) {
     Connection made;
-    made.first_face = nodes_[first]->stack->node().add_face();
-    made.second_face = nodes_[second]->stack->node().add_face();
+    made.first_face = nodes_[first]->stack->node().add_face(face_options(forth));
+    made.second_face = nodes_[second]->stack->node().add_face(face_options(back));
     const auto add = [this](NodeIndex from, NodeIndex to, FaceId face, const LinkOptions& options) {
         auto link = std::make_unique<OneWay>(options, pool_);
         link->from = from;
@@ -304,8 +306,8 @@ void Simulation::crash(NodeIndex index, const std::string& why) {
 void Simulation::restart(NodeIndex index, NodeMakings makings) {
     Node& node = *nodes_[index];
     start(node, std::move(makings));
-    for (std::size_t face = 0; face < node.links.size(); ++face) {
-        node.stack->node().add_face();
+    for (const LinkIndex link : node.links) {
+        node.stack->node().add_face(face_options(links_[link]->link.options()));
     }
     touch(index);
 }
@@ -339,6 +341,9 @@ void Simulation::set_link_up(LinkIndex index, bool up) {
 void Simulation::change_link(LinkIndex index, const LinkOptions& options) {
     Link& link = links_[index]->link;
     link.change(options, now_);
+    const Node& from = *nodes_[links_[index]->from];
+    const auto face = std::ranges::find(from.links, index) - from.links.begin();
+    if (from.stack) from.stack->node().set_lossy(static_cast<FaceId>(face), options.port.loss > 0);
     link_deadlines_.set(index, link.next_deadline());
 }
 

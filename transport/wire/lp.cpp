@@ -6,7 +6,12 @@ namespace innet::wire {
 
 namespace {
 
+/// Of a Sequence, TxSequence or Ack.
 constexpr std::size_t kSequenceSize = 8;
+
+constexpr bool is_sequence(std::uint32_t type) {
+    return type == kLpSequence || type == kLpTxSequence || type == kLpAck;
+}
 
 /// Unknown header fields that NDNLPv2 lets a receiver ignore; any other makes it drop the packet.
 constexpr bool is_ignorable(std::uint32_t type) {
@@ -53,6 +58,8 @@ constexpr unsigned field_bit(std::uint32_t type) {
             return 1U << 6;
         case kLpHello:
             return 1U << 7;
+        case kLpTxSequence:
+            return 1U << 8;
         default:
             return 0;
     }
@@ -76,7 +83,12 @@ bool LpView::read_header_field(const Element& element) {
             break;
     }
     const auto number = read_nonnegative(element.value);
-    if (!number) return false;
+    if (!number || (is_sequence(element.type) && element.value.size() != kSequenceSize))
+        return false;
+    if (element.type == kLpTxSequence) {
+        tx_sequence_ = *number;
+        return true;
+    }
     if (element.type == kLpCongestionMark) {
         congestion_mark_ = *number;
         return true;
@@ -88,7 +100,7 @@ bool LpView::read_header_field(const Element& element) {
     if (!fragment_) fragment_.emplace();
     if (element.type == kLpSequence) {
         fragment_->sequence = *number;
-        return element.value.size() == kSequenceSize;
+        return true;
     }
     (element.type == kLpFragIndex ? fragment_->index : fragment_->count) = *number;
     return true;
@@ -106,8 +118,14 @@ bool LpView::payload_fits_header() const {
 bool LpView::read_fields(Reader reader) {
     unsigned seen = 0;
     while (!reader.empty()) {
+        const ByteView rest = reader.rest();
         const auto element = reader.next();
         if (!element) return false;
+        if (element->type == kLpAck) {
+            if (element->value.size() != kSequenceSize) return false;
+            if (acks_.empty()) acks_ = rest;
+            continue;
+        }
         if (element->type == kLpFragment) {
             payload_ = element->value;
             if (payload_.empty() || !reader.empty()) return false;
@@ -163,6 +181,7 @@ LpFields LpView::fields() const {
     if (held_) fields.hold_missing = hold_missing_;
     fields.fragment = fragment_;
     fields.hello = hello_;
+    fields.tx_sequence = tx_sequence_;
     return fields;
 }
 
@@ -187,17 +206,22 @@ std::size_t header_fields_size(const LpFields& fields) {
     if (!fields.pit_token.empty()) size += element_size(kLpPitToken, fields.pit_token.size());
     if (fields.nack) size += element_size(kLpNack, nack_value_size(*fields.nack));
     if (fields.congestion_mark != 0) size += number_size(kLpCongestionMark, fields.congestion_mark);
+    if (fields.tx_sequence) size += element_size(kLpTxSequence, kSequenceSize);
     if (fields.hold_missing) size += element_size(kLpHold, fields.hold_missing->size());
     if (fields.hello) size += number_size(kLpHello, *fields.hello ? 1 : 0);
     return size;
 }
 
-void write_fragment_info(Writer& writer, const FragmentInfo& fragment) {
+void write_sequence(Writer& writer, std::uint32_t type, std::uint64_t number) {
     std::array<std::uint8_t, kSequenceSize> sequence{};
     for (std::size_t i = 0; i < kSequenceSize; ++i) {
-        sequence[i] = static_cast<std::uint8_t>(fragment.sequence >> (8 * (kSequenceSize - 1 - i)));
+        sequence[i] = static_cast<std::uint8_t>(number >> (8 * (kSequenceSize - 1 - i)));
     }
-    writer.element(kLpSequence, sequence);
+    writer.element(type, sequence);
+}
+
+void write_fragment_info(Writer& writer, const FragmentInfo& fragment) {
+    write_sequence(writer, kLpSequence, fragment.sequence);
     writer.nonnegative_element(kLpFragIndex, fragment.index);
     writer.nonnegative_element(kLpFragCount, fragment.count);
 }
@@ -224,10 +248,28 @@ std::size_t encode_lp_header(const LpFields& fields, std::size_t payload_size,
     if (fields.congestion_mark != 0) {
         writer.nonnegative_element(kLpCongestionMark, fields.congestion_mark);
     }
+    if (fields.tx_sequence) write_sequence(writer, kLpTxSequence, *fields.tx_sequence);
     if (fields.hold_missing) writer.element(kLpHold, *fields.hold_missing);
     if (fields.hello) writer.nonnegative_element(kLpHello, *fields.hello ? 1 : 0);
     if (payload_size != 0) writer.header(kLpFragment, payload_size);
     return writer.ok() ? writer.size() : 0;
+}
+
+namespace {
+
+std::size_t acks_size(std::size_t count) { return count * element_size(kLpAck, kSequenceSize); }
+
+}  // namespace
+
+std::size_t acknowledgement_size(std::size_t count) {
+    return element_size(kLpPacket, acks_size(count));
+}
+
+void encode_acknowledgement(std::span<const std::uint64_t> numbers,
+                            std::span<std::uint8_t> buffer) {
+    Writer writer(buffer);
+    writer.header(kLpPacket, acks_size(numbers.size()));
+    for (const std::uint64_t number : numbers) write_sequence(writer, kLpAck, number);
 }
 
 }  // namespace innet::wire

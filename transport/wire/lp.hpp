@@ -52,7 +52,19 @@ class LpView {
     /// Of a hello: whether its sender receives packets of this node.
     std::optional<bool> hello() const { return hello_; }
     std::optional<FragmentInfo> fragment() const { return fragment_; }
-    /// All header fields, to be encoded again.
+    /// The packet's number on the link, which its receiver acknowledges.
+    std::optional<std::uint64_t> tx_sequence() const { return tx_sequence_; }
+    bool has_acks() const { return !acks_.empty(); }
+    /// Calls `function(number)` for each TxSequence that the packet acknowledges.
+    template <typename Function>
+    void for_each_ack(Function&& function) const {
+        for (Reader reader(acks_); !reader.empty();) {
+            const auto element = reader.next();
+            if (!element || element->type == kLpFragment) return;
+            if (element->type == kLpAck) function(*read_nonnegative(element->value));
+        }
+    }
+    /// All header fields but acknowledgements, to be encoded again.
     LpFields fields() const;
 
   private:
@@ -63,10 +75,12 @@ class LpView {
     ByteView payload_;
     ByteView pit_token_;
     ByteView hold_missing_;
+    ByteView acks_;  ///< the header from the first acknowledgement on
     std::uint64_t congestion_mark_ = 0;
     std::optional<NackReason> nack_;
     std::optional<FragmentInfo> fragment_;
     std::optional<bool> hello_;
+    std::optional<std::uint64_t> tx_sequence_;
     bool held_ = false;
 };
 
@@ -78,10 +92,11 @@ struct LpFields {
     std::optional<ByteView> hold_missing;
     std::optional<FragmentInfo> fragment;
     std::optional<bool> hello;  ///< without a payload
+    std::optional<std::uint64_t> tx_sequence;
 
     bool empty() const {
         return pit_token.empty() && congestion_mark == 0 && !nack && !hold_missing && !fragment &&
-               !hello;
+               !hello && !tx_sequence;
     }
 };
 
@@ -89,5 +104,10 @@ struct LpFields {
 /// the payload follows it on the wire without a copy. Bytes written, or 0 when they do not fit.
 std::size_t encode_lp_header(const LpFields& fields, std::size_t payload_size,
                              std::span<std::uint8_t> buffer);
+
+/// Size of an idle packet that acknowledges `count` packets.
+std::size_t acknowledgement_size(std::size_t count);
+/// Encodes it; `buffer` has that size.
+void encode_acknowledgement(std::span<const std::uint64_t> numbers, std::span<std::uint8_t> buffer);
 
 }  // namespace innet::wire

@@ -64,6 +64,8 @@ enum Type : std::uint32_t {
     kLpNack = 0x0320,
     kLpNackReason = 0x0321,
     kLpCongestionMark = 0x0340,
+    kLpAck = 0x0344,
+    kLpTxSequence = 0x0348,
     // innet: "the producer of this Interest's Data is known and has not published yet". A multiple
     // of four inside NDNLPv2's 800..959 range, so a forwarder that does not know it may ignore it.
     kLpHold = 0x0390,

@@ -9,10 +9,15 @@ import pytest
 
 import innet
 from innet.collectives import Communicator
+from innet.settings import Settings
 from innet.topology import load_topology
 
 DELAY_S = 0.01
 """Of each link, one way."""
+
+
+BY_REQUESTERS = Settings().with_assignments(["transport.link_repetition=none"])
+"""Lost packets are requested again, and not repeated on their link."""
 
 
 async def small_sum(comm: Communicator) -> float:
@@ -109,7 +114,7 @@ def test_alternating_small_and_large_sums_do_not_wait_for_each_other() -> None:
 
 def test_a_lost_contribution_is_requested() -> None:
     topology = load_topology("star:4").with_overrides(delay_s=0.001, loss=0.2)
-    with innet.Simulation(topology, seed=3) as sim:
+    with innet.Simulation(topology, seed=3, settings=BY_REQUESTERS) as sim:
         times_s = seconds_of_sums(sim, sim.group(algorithm="inc"), 30)
     assert min(times_s) == pytest.approx(0.002, rel=0.01)
 
@@ -122,7 +127,7 @@ async def large_sum(comm: Communicator) -> bool:
 @pytest.mark.parametrize("loss", [0.0, 0.02])
 def test_lost_contributions_of_a_large_sum_are_requested(loss: float) -> None:
     topology = load_topology("star:4").with_overrides(rate_bps=1e9, loss=loss)
-    with innet.Simulation(topology, seed=5) as sim:
+    with innet.Simulation(topology, seed=5, settings=BY_REQUESTERS) as sim:
         group = sim.group(algorithm="inc")
         assert sim.run(*map(large_sum, group)) == [True] * 4
         to_host = sim.network.link_counters()["s0", "h0"]["sent"]
@@ -133,7 +138,7 @@ def test_lost_contributions_of_a_large_sum_are_requested(loss: float) -> None:
 
 def test_a_lost_sum_of_a_leaf_is_requested() -> None:
     topology = load_topology("leaf-spine:2x1x2").with_overrides(delay_s=0.001, loss=0.1)
-    with innet.Simulation(topology, seed=3) as sim:
+    with innet.Simulation(topology, seed=3, settings=BY_REQUESTERS) as sim:
         times_s = seconds_of_sums(sim, sim.group(algorithm="inc"), 60)
     assert min(times_s) == pytest.approx(0.004, rel=0.01)
 

@@ -59,6 +59,7 @@ class PacketProperties {
         } else if (link.nack() || link.held()) {
             require(link.payload()[0] == wire::kInterest, "refused and held are Interests");
         }
+        link.for_each_ack([&](std::uint64_t number) { sum_ += number; });
         encoded_link(link);
     }
 
@@ -73,7 +74,7 @@ class PacketProperties {
                     same(again->hold_missing(), link.hold_missing()) &&
                     again->congestion_mark() == link.congestion_mark() &&
                     again->nack() == link.nack() && again->held() == link.held() &&
-                    again->hello() == link.hello(),
+                    again->hello() == link.hello() && again->tx_sequence() == link.tx_sequence(),
                 "link headers are the same when they are written again");
     }
 

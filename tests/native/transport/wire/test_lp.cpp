@@ -71,9 +71,11 @@ TEST_CASE("all header fields survive a round trip") {
     fields.congestion_mark = 300;
     fields.nack = NackReason::kNoSlot;
     fields.hold_missing = missing;
+    fields.tx_sequence = std::uint64_t{1} << 63U;
     const Bytes packet = encoded(fields, kInterestBytes);
     const auto link = LpView::parse(packet);
     REQUIRE(link);
+    CHECK(link->tx_sequence() == fields.tx_sequence);
     CHECK(same(link->pit_token(), token));
     CHECK(link->congestion_mark() == 300);
     CHECK(link->nack() == NackReason::kNoSlot);
@@ -90,6 +92,7 @@ TEST_CASE("header fields are written in the order of their types, the fragment l
     fields.congestion_mark = 1;
     fields.nack = NackReason::kNone;
     fields.hold_missing = ByteView{};
+    fields.tx_sequence = 1;
     fields.fragment = FragmentInfo{.sequence = 9, .index = 1, .count = 3};
     Bytes buffer(96);
     const std::size_t size = encode_lp_header(fields, 8000, buffer);
@@ -99,7 +102,8 @@ TEST_CASE("header fields are written in the order of their types, the fragment l
     std::vector<std::uint32_t> types;
     while (const auto field = reader.next()) types.push_back(field->type);
     CHECK(types == std::vector<std::uint32_t>{kLpSequence, kLpFragIndex, kLpFragCount, kLpPitToken,
-                                              kLpNack, kLpCongestionMark, kLpHold, kLpFragment});
+                                              kLpNack, kLpCongestionMark, kLpTxSequence, kLpHold,
+                                              kLpFragment});
 }
 
 TEST_CASE("a header is decoded without its payload, and encoded again") {
@@ -169,8 +173,30 @@ TEST_CASE("a Nack's reason") {
     CHECK_FALSE(parses(nack_with(join({reason, reason}))));
 }
 
+TEST_CASE("an acknowledgement states numbers of 8 bytes, any number of them") {
+    const std::array<std::uint64_t, 3> numbers{1, 0x0102030405060708, ~std::uint64_t{0}};
+    for (const std::size_t count : {1, 2, 3}) {
+        Bytes packet(acknowledgement_size(count));
+        encode_acknowledgement(std::span(numbers).first(count), packet);
+        const auto link = LpView::parse(packet);
+        REQUIRE(link);
+        CHECK(link->has_acks());
+        CHECK(link->payload().empty());
+        std::vector<std::uint64_t> stated;
+        link->for_each_ack([&](std::uint64_t number) { stated.push_back(number); });
+        CHECK(std::ranges::equal(stated, std::span(numbers).first(count)));
+    }
+    for (const std::uint32_t type : {kLpAck, kLpTxSequence}) {
+        const Bytes whole = tlv(type, {from_hex("0000000000000001")});
+        CHECK(parses(around_interest(whole)));
+        CHECK(parses(around_interest(join({whole, whole}))) == (type == kLpAck));
+        CHECK_FALSE(parses(around_interest(tlv(type, {from_hex("01")}))));
+        CHECK_FALSE(parses(around_interest(tlv(type))));
+    }
+}
+
 TEST_CASE("unknown fields are ignored only between 800 and 959 and divisible by four") {
-    for (const std::uint32_t type : {804U, 0x330U, 0x348U, 956U}) {
+    for (const std::uint32_t type : {804U, 0x330U, 0x34cU, 956U}) {
         CAPTURE(type);
         CHECK(parses(around_interest(tlv(type, {text("x")}))));
     }
