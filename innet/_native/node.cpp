@@ -389,7 +389,18 @@ void bind_node(nb::module_& module) {
              "memory_fd"_a, "own_event_fd"_a, "peer_event_fd"_a, "shape"_a = nb::none(),
              "trusted"_a = false,
              "A link whose ends, 0 and 1, share a memfd, and have an eventfd each. Takes the "
-             "descriptors over. Over a `trusted` link without a shape, segments go without MACs.")
+             "descriptors over. Over a `trusted` link, segments go without MACs.")
+        .def(
+            "reshape_link",
+            [](PythonNode& self, FaceId face, const simulation::LinkOptions& shape, bool up) {
+                bool found = false;
+                self.call([&](Engine& engine) {
+                    found = self.thread().reshape_link(face, shape, up, engine.now);
+                });
+                if (!found) throw nb::value_error("the node has no link with this number");
+            },
+            "face"_a, nb::kw_only(), "shape"_a, "up"_a = true,
+            "From now on, the link has another shape; one that is not `up` loses all packets.")
         .def(
             "listen",
             [](PythonNode& self, std::string uri, unsigned permissions, bool takes_over,

@@ -153,6 +153,12 @@ COMMANDS: Final = (
     CommandEntry(
         "tell", OBSERVATION, "Send a command to a node, over the run's MQTT broker.", is_group=True
     ),
+    CommandEntry(
+        "link",
+        NETWORKS,
+        "Cut a link of a running network, or change its rate, delay or loss.",
+        is_group=True,
+    ),
     CommandEntry("topology", DESCRIPTIONS, "Show, check and convert topologies.", is_group=True),
     CommandEntry(
         "keys",

@@ -239,7 +239,7 @@ class OptionGroup:
 class TimeOptions(OptionGroup):
     """Rate and delay of all links, in place of the topology's."""
 
-    panel = "Links and switches (replace what the topology says)"
+    panel: ClassVar[str | None] = "Links and switches (replace what the topology says)"
 
     rate: Annotated[
         str | None, typer.Option(metavar="RATE", help="Rate: [cyan]200mbit[/], [cyan]unlimited[/]")
@@ -250,13 +250,23 @@ class TimeOptions(OptionGroup):
 
 
 @dataclass(frozen=True)
-class LinkOptions(TimeOptions):
-    """Properties of all links, in place of the topology's."""
+class ChangeableOptions(TimeOptions):
+    """Properties of a link that may change while its network is up."""
+
+    panel: ClassVar[str | None] = None
 
     loss: Annotated[
         str | None,
         typer.Option(metavar="SHARE", help="Lost share of packets: [cyan]1%[/], [cyan]0.01[/]"),
     ] = None
+
+
+@dataclass(frozen=True)
+class LinkOptions(ChangeableOptions):
+    """Properties of all links, in place of the topology's."""
+
+    panel = TimeOptions.panel
+
     queue: Annotated[
         str | None, typer.Option(metavar="SIZE", help="Queue of each link: [cyan]512KiB[/]")
     ] = None

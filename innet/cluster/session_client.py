@@ -1,4 +1,4 @@
-"""Uses a session of another process: runs jobs on its network, reads its kernel's counters.
+"""Uses a session of another process: runs jobs, changes links, reads its kernel's counters.
 
 The other end is in :mod:`innet.cluster.launch.session`. A job must not outlive the program that
 requested it: when the connection ends, for any reason, the session cancels the job.
@@ -28,6 +28,8 @@ from innet.worker.job_file import OnDeath
 SESSION_SOCKET_NAME = "session.sock"
 """Name of the socket in the run directory."""
 _COUNTERS_TIMEOUT_S = 10.0
+_LINK_TIMEOUT_S = 30.0
+MOST_LINK_CHANGE_S = 86400.0
 OnGivenUp = Callable[[SupervisedProcess], object]
 _links: TypeAdapter[list[LinkStatus]] = TypeAdapter(list[LinkStatus])
 
@@ -134,6 +136,28 @@ class JobEnd(StrictModel):
     error: str = ""
     lost: tuple[str, ...] = ()
     """How those workers ended that an elastic job went on without."""
+
+
+class LinkRequest(StrictModel):
+    """Parameters of ``change_link``: what the link between two nodes is to be from now on."""
+
+    ends: tuple[str, str]
+    settings: dict[str, str] = Field(default_factory=dict)
+    """In place of those of the topology, as it has them: ``{"rate": "10mbit"}``."""
+    is_up: bool = True
+    lasts_s: float | None = Field(default=None, gt=0, le=MOST_LINK_CHANGE_S)
+    """After which the link is as in the topology; ``None``: until the next change."""
+
+
+async def change_link(record: RunRecord, request: LinkRequest) -> str:
+    """Change a link of a network that another process holds; what it is now, for people."""
+    client = _client(record)
+    try:
+        with _session_errors(record):
+            params = request.model_dump(mode="json")
+            return str(await client.request("change_link", params, _LINK_TIMEOUT_S))
+    finally:
+        client.close()
 
 
 async def run_job(record: RunRecord, request: JobRequest, output: OutputSink) -> JobEnd:

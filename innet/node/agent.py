@@ -21,7 +21,8 @@ from innet.node.messages import (
     ServedPrefixes,
     job_of,
 )
-from innet.node.node_config import NodeConfig
+from innet.node.native_settings import shape_of_face
+from innet.node.node_config import LinkShape, NodeConfig
 from innet.quantities import counted
 from innet.security.keys import node_certificate_name
 from innet.telemetry.events import report
@@ -109,6 +110,7 @@ class NodeAgent:
                 "place_group": self.place_group,
                 "memberships": self.memberships,
                 "tap_packets": self.tap_packets,
+                "shape_link": self.shape_link,
             },
             who=config.node,
         )
@@ -116,6 +118,19 @@ class NodeAgent:
     def ping(self) -> dict[str, Any]:
         """The node's identity, the neighbours from which it receives nothing, and its use."""
         return self._identity() | {"unheard": self._unheard(), "reading": self._reading()}
+
+    def shape_link(self, *, peer: str, shape: dict[str, Any]) -> None:
+        """Give what this node sends to a neighbour another shape; a cut link loses all packets."""
+        wanted = LinkShape.model_validate(shape)
+        index = self._face_to(peer)
+        native = shape_of_face(self._config, index, wanted)
+        self._node.reshape_link(index, shape=native, up=not wanted.is_cut)
+
+    def _face_to(self, peer: str) -> int:
+        for index, face in enumerate(self._config.faces):
+            if face.peer == peer:
+                return index
+        raise ControlError(f"{self._config.node} has no link to {peer}")
 
     def _reading(self) -> dict[str, Any] | None:
         """A :class:`NodeReading`; ``None`` of a node that has been stopped."""

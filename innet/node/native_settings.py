@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from innet._native import _core
-from innet.node.node_config import LinkShape
+from innet.node.node_config import LinkShape, NodeConfig
 from innet.settings import Settings
 
 _LINKS_OF_A_SMALL_NODE = 8
@@ -102,3 +102,8 @@ def native_shape(shape: LinkShape, seed: int, *, burst_bytes: int = 0) -> _core.
         duplicate=shape.duplicate,
         corrupt=shape.corrupt,
     )
+
+
+def shape_of_face(config: NodeConfig, face: int, shape: LinkShape | None = None) -> _core.LinkShape:
+    """The model of the link at a node's face; ``shape``: another one than the configured."""
+    return native_shape(shape or config.faces[face].shape, config.seed * 1009 + face)

@@ -71,6 +71,15 @@ class LinkShape(StrictModel):
             corrupt=link.corrupt,
         )
 
+    def cut(self) -> Self:
+        """The same link, on which every packet is lost."""
+        return self.model_copy(update={"loss": 1.0})
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether every packet is lost."""
+        return self.loss == 1
+
     @property
     def impaired(self) -> bool:
         """Whether the model does more to packets than to queue, delay and lose them."""
@@ -142,6 +151,12 @@ class FaceConfig(StrictModel):
         gt=0, description="the link's egress queue, whether the kernel or the port model keeps it"
     )
     shape: LinkShape
+    trusted: bool = Field(
+        default=False,
+        description="segments may go without MACs: the link is memory, and was launched without a "
+        "shape, which would make it stand for one between machines. Both ends must agree, so a "
+        "shape that it gets later changes nothing",
+    )
 
 
 class RouteConfig(StrictModel):

@@ -12,7 +12,7 @@ from innet._native import _core
 from innet.errors import EmulationError
 from innet.node.command_keys import command_key_in
 from innet.node.link_descriptors import link_descriptors
-from innet.node.native_settings import NodeSizes, native_settings, native_shape
+from innet.node.native_settings import NodeSizes, native_settings, shape_of_face
 from innet.node.node_config import (
     FaceConfig,
     NodeConfig,
@@ -83,8 +83,7 @@ def _add_link(
     face = config.faces[index]
     channel = face.channel
     # Without a shape, packets bypass the link model.
-    seed = config.seed * 1009 + index
-    shape = native_shape(face.shape, seed) if face.shape.shaped else None
+    shape = shape_of_face(config, index) if face.shape.shaped else None
     receive_buffer_bytes = settings.transport.socket_buffer_bytes
     send_buffer_bytes = _send_buffer_bytes(config, settings, face)
     try:
@@ -96,7 +95,7 @@ def _add_link(
                 own_event_fd=own_event_fd,
                 peer_event_fd=peer_event_fd,
                 shape=shape,
-                trusted=settings.security.trusted_memory,
+                trusted=settings.security.trusted_memory and face.trusted,
             )
         elif isinstance(channel, SocketChannel):
             node.add_socket_link(

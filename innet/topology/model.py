@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self, TypedDic
 from pydantic import Field, model_validator
 
 from innet.errors import TopologyError
+from innet.suggestions import did_you_mean
 from innet.topology.events import TopologyEvent
 from innet.topology.names import NodeName, natural_key
 from innet.topology.parts import Host, Link, Node, Part, Switch
@@ -181,8 +182,18 @@ class Topology(Part):
         """The link that joins two nodes, in either order."""
         link = self.links_of.get(u, {}).get(v)
         if link is None:
-            raise TopologyError(f"topology {self.name!r} has no link between {u!r} and {v!r}")
+            raise TopologyError(
+                f"topology {self.name!r} has no link between {u!r} and {v!r}; {self._near(u, v)}"
+            )
         return link
+
+    def _near(self, u: str, v: str) -> str:
+        """What there is in place of a link."""
+        for node in (u, v):
+            if node not in self.nodes:
+                hint = did_you_mean(node, self.nodes) or "`innet topology show` lists its nodes"
+                return f"it has no node {node}; {hint.removeprefix('; ')}"
+        return f"{u} has links to {', '.join(self.links_of[u])}"
 
     def with_overrides(self, **overrides: Unpack[Overrides]) -> Topology:
         """A copy in which the given settings replace those of every link and every switch.

@@ -65,7 +65,7 @@ std::optional<FaceId> LinkTable::add(std::unique_ptr<Channel> channel,
     if (shape) link->model.emplace(*shape, pool_);
     FaceOptions options;
     options.takes_parts = link->channel->takes_parts() && !shape;
-    options.trusted = trusted && !shape;
+    options.trusted = trusted;
     options.lossy = shape && shape->port.loss > 0.0;
     const Link* added = put(std::move(link), options);
     if (added == nullptr) {
@@ -74,6 +74,21 @@ std::optional<FaceId> LinkTable::add(std::unique_ptr<Channel> channel,
     }
     if (added->model) modelled_.push_back(added->face);
     return added->face;
+}
+
+bool LinkTable::reshape(FaceId face, const simulation::LinkOptions& shape, bool up, TimePoint now) {
+    Link* link = find(face);
+    if (link == nullptr || link->foreign()) return false;
+    if (link->model) {
+        link->model->change(shape, now);
+    } else {
+        flush_link(*link, now);  // what was sent before the change crosses the link as it was
+        link->model.emplace(shape, pool_);
+        modelled_.push_back(face);
+    }
+    link->model->set_up(up, now);
+    node_.set_lossy(face, up && shape.port.loss > 0.0);
+    return true;
 }
 
 std::optional<FaceId> LinkTable::add_foreign(std::unique_ptr<Channel> channel, FaceOptions options,
@@ -294,6 +309,8 @@ void LinkTable::flush(TimePoint now) {
 void LinkTable::take_outbox(Link& link, TimePoint now) {
     std::vector<OutgoingPacket>& queue = node_.outbox().queue(link.face);
     if (link.model) {
+        // The face of a link that was given a model later still takes what the caller lends.
+        take_in(queue);
         for (OutgoingPacket& packet : queue) link.model->enqueue(std::move(packet), now);
         queue.clear();
         link.model->take_arrived(now, link.ready);

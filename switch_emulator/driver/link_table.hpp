@@ -61,11 +61,14 @@ class LinkTable {
     LinkTable& operator=(const LinkTable&) = delete;
 
     /// A link to another node of the network: its face is its place among those added before any
-    /// other kind. `trusted` without a shape: segments go without their MACs (`FaceOptions`).
+    /// other kind. `trusted`: segments go without their MACs (`FaceOptions`).
     /// Nothing, with `error` set, when the system refuses.
     std::optional<FaceId> add(std::unique_ptr<Channel> channel,
                               const std::optional<simulation::LinkOptions>& shape,
                               std::string& error, bool trusted = false);
+    /// Gives a link of the network another shape from `now` on; one that is not `up` loses all
+    /// packets. Without a shape before, it is modelled from now on. False: there is no such link.
+    bool reshape(FaceId face, const simulation::LinkOptions& shape, bool up, TimePoint now);
     /// Adds a link to any NDN program; uses the scope and the admission of `options`. Nothing when
     /// there are too many of its kind already, which is counted.
     std::optional<FaceId> add_foreign(std::unique_ptr<Channel> channel, FaceOptions options,

@@ -50,7 +50,7 @@ class NodeThread {
     /// Before `start`. The face's number, or nothing with `error` set.
     std::optional<FaceId> add_link(const LinkOptions& options, std::string& error);
     /// The same of a link whose packets go through shared memory. `trusted`: segments go without
-    /// their MACs, unless a shape makes the link stand for one between machines.
+    /// their MACs; a shaped link stands for one between machines, and should not be.
     std::optional<FaceId> add_shared_memory_link(
         const SharedMemoryEnd& end, const std::optional<simulation::LinkOptions>& shape,
         bool trusted, std::string& error);
@@ -89,6 +89,10 @@ class NodeThread {
     /// On the node's thread (inside `call`).
     std::vector<LinkStatus> link_status() const { return links_.status(); }
     const FaceTableCounters& face_counters() const { return links_.counters(); }
+    /// Call it on the node's thread (inside `call`), as `LinkTable::reshape`.
+    bool reshape_link(FaceId face, const simulation::LinkOptions& shape, bool up, TimePoint now) {
+        return links_.reshape(face, shape, up, now);
+    }
     management::FaceFactory& face_factory() { return face_factory_; }
     /// Call it on the node's thread (inside `call`). `tap` receives copies of all packets from now
     /// on, until its reader closes it.

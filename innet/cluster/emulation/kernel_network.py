@@ -179,3 +179,13 @@ class KernelNetwork(StrictModel):
 
     namespaces: tuple[NamespaceSpec, ...]
     veths: tuple[VethSpec, ...]
+
+
+class LinkChange(StrictModel):
+    """Another rate of a link, or its cut, while the network is up."""
+
+    ends: tuple[str, str]
+    """The names of the two nodes."""
+    shaper: TokenBucket | None
+    """As that of :class:`VethSpec`, in its place."""
+    is_up: bool

@@ -68,6 +68,15 @@ class Fabric(ABC):
     async def counters(self, nodes: Collection[str]) -> dict[LinkDirection, KernelCounters]:
         """The kernel's counters of the directions that begin at ``nodes``."""
 
+    async def change(self, link: Link, *, is_up: bool) -> LinkShape:
+        """Give a link other properties.
+
+        Returns:
+            What the nodes at its ends have to model from now on.
+        """
+        shape = LinkShape.of(link)
+        return shape if is_up else shape.cut()
+
     @abstractmethod
     async def close(self) -> None:
         """Remove all links."""
@@ -100,6 +109,7 @@ class Fabric(ABC):
                 mtu_bytes=datagram_bytes or link.mtu_bytes - IP_UDP_HEADER_BYTES,
                 queue_bytes=link.queue_bytes,
                 shape=shape,
+                trusted=isinstance(channel, SharedMemoryChannel) and not shape.shaped,
             )
         )
 

@@ -18,7 +18,9 @@ from innet.cluster.emulation.kernel_network import (
     FDS_PER_MESSAGE,
     KernelCounters,
     KernelNetwork,
+    LinkChange,
     LinkDirection,
+    TokenBucket,
 )
 from innet.cluster.emulation.local_fabric import Fabric
 from innet.cluster.emulation.processes import (
@@ -32,7 +34,7 @@ from innet.errors import EmulationError
 from innet.node.node_config import LinkShape, UdpChannel
 from innet.node.requests import ControlReply, ControlRequest
 from innet.node.routing import NextHops
-from innet.topology import Topology
+from innet.topology import Link, Topology
 
 UDP_PORT = 6363
 """NDN's registered port; each link end has an address of its own, so one port serves all."""
@@ -41,6 +43,7 @@ _HOLDER = "namespace-holder"
 _HOLDER_MODULE = "innet.cluster.emulation.namespace_holder"
 _BUILD_TIMEOUT_S = 60.0
 _COUNTERS_TIMEOUT_S = 10.0
+_CHANGE_TIMEOUT_S = 10.0
 # A line of counters is about 200 bytes for each directed link.
 _MAX_REPLY_BYTES = 64 << 20
 
@@ -123,6 +126,14 @@ class NamespaceFabric(Fabric):
             found = await self._result(request, _COUNTERS_TIMEOUT_S)
         return dict(_counters.validate_python(found))
 
+    async def change(self, link: Link, *, is_up: bool) -> LinkShape:
+        """Let the kernel cut or connect a link and limit its rate; its delay and loss are left."""
+        change = LinkChange(ends=link.nodes, shaper=TokenBucket.for_link(link), is_up=is_up)
+        request = ControlRequest(method="change", params=change.model_dump())
+        async with self._request_lock:
+            await self._result(request, _CHANGE_TIMEOUT_S)
+        return _modelled(link)
+
     async def close(self) -> None:
         """End the holder and drop the namespaces: the kernel takes the network away."""
         if self._writer is not None:
@@ -142,9 +153,7 @@ class NamespaceFabric(Fabric):
                 self._add_memory_link(link)
                 continue
             veth = next(veths)
-            shape = LinkShape(
-                rate_bps=None, delay_s=link.delay_s, loss=link.loss, queue_bytes=0, mark_bytes=None
-            )
+            shape = _modelled(link)
             for near, far in ((veth.a, veth.b), (veth.b, veth.a)):
                 channel = UdpChannel(
                     local_address=near.address,
@@ -223,6 +232,13 @@ class NamespaceFabric(Fabric):
                 self._resources.callback(os.close, fd)
             received += fds
         return received
+
+
+def _modelled(link: Link) -> LinkShape:
+    """What the kernel does not do of a link."""
+    return LinkShape(
+        rate_bps=None, delay_s=link.delay_s, loss=link.loss, queue_bytes=0, mark_bytes=None
+    )
 
 
 def _discard(_label: str, _line: str) -> None:

@@ -7,9 +7,9 @@ root, this process first enters a new user namespace, in which it may build netw
 needs no rights and stays outside.
 
 It serves requests (:mod:`innet.node.requests`) on the inherited Unix socket that its first argument
-names: ``build``, with a :class:`KernelNetwork`, and then ``counters``. Before it replies to
-``build``, it sends the descriptors of its namespaces over the second argument's socket, in the same
-order, then that of the user namespace, if it made one. End of file ends the process.
+names: ``build``, with a :class:`KernelNetwork`, then ``counters`` and ``change``. Before it replies
+to ``build``, it sends the descriptors of its namespaces over the second argument's socket, in the
+same order, then that of the user namespace, if it made one. End of file ends the process.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ import os
 import socket
 import struct
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
+from pyroute2.netlink.rtnl import TC_H_ROOT
 
 from innet.cluster.emulation.kernel_network import (
     FDS_PER_MESSAGE,
@@ -35,6 +36,7 @@ from innet.cluster.emulation.kernel_network import (
     InterfaceSpec,
     KernelCounters,
     KernelNetwork,
+    LinkChange,
     LinkDirection,
     NamespaceSpec,
     TokenBucket,
@@ -51,17 +53,27 @@ from innet.node.requests import Handler, reply_to
 
 _WHO = "the namespace holder"
 _LOOPBACK_INDEX = 1
+_MAC_OF_NOBODY = "02:ff:ff:ff:ff:ff"
 _NUD_PERMANENT = 0x80
 _SIOCETHTOOL = 0x8946
 _ETHTOOL_GLINK = 0x0A
 _IFREQ = struct.Struct("@16sP16x")
+_AMOUNTS = ("bytes", "packets", "drops")
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Interface:
     index: int
     direction: LinkDirection
-    shaped: bool
+    other: InterfaceSpec
+    shaped: bool = False
+    ahead: Mapping[str, int] = field(default_factory=lambda: dict.fromkeys(_AMOUNTS, 0))
+    """By how much its counters are ahead of those that the kernel has now."""
+
+    def total(self, counters: KernelCounters) -> KernelCounters:
+        """The counters since the launch, given the kernel's."""
+        sums = {name: getattr(counters, name) + self.ahead[name] for name in _AMOUNTS}
+        return counters.model_copy(update=sums)
 
 
 class _Node:
@@ -89,23 +101,37 @@ class _Node:
     def attach(self, mine: InterfaceSpec, other: InterfaceSpec, shaper: TokenBucket | None) -> None:
         """Bring up one end of an existing veth pair."""
         index: int = self.netlink.link_lookup(ifname=mine.name)[0]
+        direction = LinkDirection(mine.node, mine.name, other.node, other.name)
+        interface = _Interface(index, direction, other)
+        self._shape(interface, shaper)
+        self.netlink.addr("add", index=index, address=mine.address, prefixlen=31)
+        self.netlink.link("set", index=index, state="up")
+        self._address_neighbour(interface, other.mac)
+        self.interfaces.append(interface)
+
+    def _shape(self, interface: _Interface, shaper: TokenBucket | None) -> None:
         if shaper is not None:
             self.netlink.tc(
-                "add",
+                "replace",
                 "tbf",
-                index,
+                interface.index,
                 "1:",
                 rate=shaper.rate_bytes_per_s,
                 burst=shaper.burst_bytes,
                 limit=shaper.limit_bytes,
             )
-        self.netlink.addr("add", index=index, address=mine.address, prefixlen=31)
-        self.netlink.link("set", index=index, state="up")
+        elif interface.shaped:
+            self.netlink.tc("del", index=interface.index, handle="1:", parent=TC_H_ROOT)
+        interface.shaped = shaper is not None
+
+    def _address_neighbour(self, interface: _Interface, mac: str) -> None:
         self.netlink.neigh(
-            "replace", dst=other.address, lladdr=other.mac, ifindex=index, state=_NUD_PERMANENT
+            "replace",
+            dst=interface.other.address,
+            lladdr=mac,
+            ifindex=interface.index,
+            state=_NUD_PERMANENT,
         )
-        direction = LinkDirection(mine.node, mine.name, other.node, other.name)
-        self.interfaces.append(_Interface(index, direction, shaped=shaper is not None))
 
     def add_routes(self) -> None:
         """Add the routes to all hosts; a host's own packets carry its stable address."""
@@ -120,6 +146,20 @@ class _Node:
                 **source,
             )
 
+    def change(self, peer: str, shaper: TokenBucket | None, *, is_up: bool) -> None:
+        """Limit the rate to a neighbour, and cut or connect the link at this end.
+
+        Packets on a cut link have a destination that the neighbour's kernel drops. The interface
+        stays up, since processes that start meanwhile could not connect their sockets without.
+        """
+        (interface,) = (i for i in self.interfaces if i.direction.peer == peer)
+        before = dict(self.counters())[interface.direction]
+        self._shape(interface, shaper)
+        interface.ahead = dict.fromkeys(_AMOUNTS, 0)
+        after = dict(self.counters())[interface.direction]
+        interface.ahead = {name: getattr(before, name) - getattr(after, name) for name in _AMOUNTS}
+        self._address_neighbour(interface, interface.other.mac if is_up else _MAC_OF_NOBODY)
+
     def counters(self) -> Iterator[tuple[LinkDirection, KernelCounters]]:
         """Read the counters of the node's egresses."""
         by_index: dict[int, KernelCounters] = {}
@@ -129,7 +169,7 @@ class _Node:
             if not interface.shaped:
                 (link,) = self.netlink.get_links(interface.index)
                 by_index[interface.index] = _link_counters(link)
-            counters = by_index[interface.index]
+            counters = interface.total(by_index[interface.index])
             is_up = self._is_up(interface.direction.port)
             yield interface.direction, counters.model_copy(update={"is_up": is_up})
 
@@ -165,6 +205,11 @@ class _Network:
     def counters(self, nodes: Sequence[str]) -> list[tuple[LinkDirection, KernelCounters]]:
         """The counters of the links' directions that begin at ``nodes``, at about one moment."""
         return [pair for node in nodes for pair in self._nodes[node].counters()]
+
+    def change(self, change: LinkChange) -> None:
+        """Change both directions of a link."""
+        for node, peer in (change.ends, change.ends[::-1]):
+            self._nodes[node].change(peer, change.shaper, is_up=change.is_up)
 
     def _connect(self, veth: VethSpec) -> None:
         a, b = self._nodes[veth.a.node], self._nodes[veth.b.node]
@@ -287,17 +332,31 @@ class _Holder:
 
     def counters(self, nodes: Sequence[str]) -> list[tuple[LinkDirection, KernelCounters]]:
         """The kernel's counters of the links' directions that begin at ``nodes``."""
-        if self._network is None:
-            raise EmulationError("there is no network yet")
         try:
-            return self._network.counters(nodes)
+            return self._built().counters(nodes)
         except (OSError, NetlinkError) as error:
             raise EmulationError(f"the kernel did not give the counters: {error}") from error
+
+    def change(self, **change: Any) -> None:
+        """Change a link."""
+        try:
+            self._built().change(LinkChange.model_validate(change))
+        except (OSError, NetlinkError) as error:
+            raise EmulationError(f"the kernel did not change the link: {error}") from error
+
+    def _built(self) -> _Network:
+        if self._network is None:
+            raise EmulationError("there is no network yet")
+        return self._network
 
 
 def _serve(control: socket.socket, descriptors: socket.socket) -> None:
     holder = _Holder(descriptors)
-    handlers: dict[str, Handler] = {"build": holder.build, "counters": holder.counters}
+    handlers: dict[str, Handler] = {
+        "build": holder.build,
+        "counters": holder.counters,
+        "change": holder.change,
+    }
     for line in control.makefile("rb"):
         reply = reply_to(line, handlers, _WHO)
         control.sendall(reply.encoded(_WHO) + b"\n")

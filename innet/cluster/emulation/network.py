@@ -43,13 +43,15 @@ from innet.node.link_descriptors import LINKS_SOCKET_NAME, LinkDescriptorServer
 from innet.node.node_config import (
     NODE_CONFIG_VARIABLE,
     NODE_VARIABLE,
+    LinkShape,
     Mode,
     NodeConfig,
     RouteConfig,
 )
 from innet.node.routing import NextHops, next_hops
+from innet.private_files import write_private
 from innet.telemetry.logs.output import ConsoleOutput, OutputSink
-from innet.topology import Topology, dump_yaml
+from innet.topology import Link, Topology, dump_yaml
 from innet.topology.credit import queue_credit_bytes, receive_credit_bytes, receive_rate_bps
 from innet.topology.model import LAUNCHER_MACHINE
 from innet.topology.summary import impairments
@@ -367,6 +369,31 @@ class Network:
         fabric = self._entered_fabric()
         return await fabric.counters([self.config(node).node for node in asked])
 
+    async def change_link(self, link: Link, *, is_up: bool) -> dict[str, LinkShape]:
+        """Give a link other properties than in the topology, or cut it.
+
+        Processes that start later find it so. A node of another machine that restarts meanwhile
+        has the link of the topology again.
+
+        Returns:
+            What each node at its ends models from now on, by the node's name; running processes
+            do not know it yet.
+        """
+        shape = await self._entered_fabric().change(link, is_up=is_up)
+        for node, peer in (link.nodes, link.nodes[::-1]):
+            config = self.config(node)
+            faces = tuple(
+                face.model_copy(update={"shape": shape}) if face.peer == peer else face
+                for face in config.faces
+            )
+            self._configs[node] = config.model_copy(update={"faces": faces})
+            if node in self._nodes_here():
+                self._write_config(node)
+        return dict.fromkeys(link.nodes, shape)
+
+    def _write_config(self, node: str) -> None:
+        write_private(self.config_path(node), self._configs[node].model_dump_json(indent=2))
+
     async def __aenter__(self) -> Self:
         if self._part is None:
             self._signals.install()
@@ -391,7 +418,7 @@ class Network:
         for node in self._topology.nodes:
             self._configs[node] = self._node_config(node, hops, fabric)
         for node in self._nodes_here():
-            self.config_path(node).write_text(self._configs[node].model_dump_json(indent=2))
+            self._write_config(node)
         record.topology_path.write_text(dump_yaml(self._topology))
 
     async def _launch(self) -> None:

@@ -36,6 +36,7 @@ from innet.cluster.launch.jobs import (
     seats,
     thread_variables,
 )
+from innet.cluster.launch.link_changes import LinkChanges
 from innet.cluster.launch.network_costs import network_costs
 from innet.cluster.launch.run_files import RunFiles
 from innet.cluster.launch.supervision import Supervisor
@@ -46,6 +47,7 @@ from innet.cluster.session_client import (
     SESSION_SOCKET_NAME,
     JobEnd,
     JobRequest,
+    LinkRequest,
     OutputLine,
     RestartPolicy,
     WorkerOptions,
@@ -140,6 +142,7 @@ class Session:
         self._admission: JobAdmission | None = None
         self._processor: ProcessorCosts | None = None
         self._attached: AttachedJobs | None = None
+        self._link_changes: LinkChanges | None = None
         self._job_outputs: dict[str, OutputSink] = {}
 
     @property
@@ -195,6 +198,8 @@ class Session:
                 self.reserved,
             )
             stack.push_async_callback(self._attached.close)
+            self._link_changes = LinkChanges(self.network, self._say)
+            stack.push_async_callback(self._link_changes.close)
             for server in self._servers():
                 await stack.enter_async_context(server)
             stack.callback(self._attached.begin_closing)
@@ -382,11 +387,12 @@ class Session:
             yield RequestServer(path, respond, who=who, max_bytes=_MAX_MACHINE_REQUEST_BYTES)
 
     async def _respond(self, request: ControlRequest, client: ClientConnection) -> Any:
-        """Serve processes of this machine: a job or a rank, until it hangs up, or counters."""
+        """Serve processes of this machine: a job or a rank, until it hangs up, and the rest."""
         assert self._attached is not None, "the socket is opened after it"
         handlers: dict[str, Callable[[], Awaitable[Any]]] = {
             "run_job": lambda: self._run_job(JobRequest.model_validate(request.params), client),
             "counters": self._read_counters,
+            "change_link": lambda: self._change_link(request.params),
             **self._attached.handlers(request.params, client, None),
         }
         return await handler_of(request.method, handlers)()
@@ -403,6 +409,10 @@ class Session:
             )
         handlers = self._attached.handlers(request.params, client, machine)
         return await handler_of(request.method, handlers)()
+
+    async def _change_link(self, params: Mapping[str, Any]) -> str:
+        assert self._link_changes is not None, "the socket is opened after it"
+        return await self._link_changes.change(LinkRequest.model_validate(params))
 
     async def _run_job(self, request: JobRequest, client: ClientConnection) -> JobEnd:
         try:

@@ -262,3 +262,19 @@ async def test_a_network_can_be_a_single_host() -> None:
     topology = Topology(name="alone", nodes={"h0": Host(name="h0")})
     async with Network(topology, mode="netns") as network:
         assert await network.spawn("h0", ["true"]).wait() == 0
+
+
+async def test_kernel_counters_do_not_decrease_when_rates_come_and_go() -> None:
+    async with Network(load_topology("star:2"), "netns") as network:
+        topology = network.topology
+        direction = next(d for d in await network.link_counters() if d.node == "h0")
+        last = 0
+        for rate_bps in (None, 1e6, 1e9, None):
+            changed = topology.link_between("h0", "s0").model_copy(update={"rate_bps": rate_bps})
+            await network.change_link(changed, is_up=True)
+            argv = [sys.executable, "-c", UDP_SOURCE, address(network), "1", "1", "blocking"]
+            sender = network.spawn("h0", argv)
+            assert await sender.wait() == 0
+            sent = (await network.link_counters())[direction].packets
+            assert sent > last
+            last = sent

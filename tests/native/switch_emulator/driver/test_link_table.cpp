@@ -107,16 +107,20 @@ struct TableUnderTest : SwitchUnderTest {
 
 }  // namespace
 
-TEST_CASE("only trusted links without a shape omit MACs") {
+TEST_CASE("only trusted links omit MACs, whatever their shape becomes") {
     TableUnderTest table;
     std::string error;
-    const auto is_trusted = [&](const std::optional<simulation::LinkOptions>& shape, bool trusted) {
-        const auto face = table.links.add(std::make_unique<DeafChannel>(), shape, error, trusted);
-        return table.node.face_options(face.value()).trusted;
+    const auto added = [&](bool trusted) {
+        return table.links.add(std::make_unique<DeafChannel>(), {}, error, trusted).value();
     };
-    CHECK(is_trusted(std::nullopt, true));
-    CHECK_FALSE(is_trusted(simulation::LinkOptions{}, true));
-    CHECK_FALSE(is_trusted(std::nullopt, false));
+    const FaceId trusted = added(true);
+    const FaceId other = added(false);
+    for (int i = 0; i < 2; ++i) {
+        CHECK(table.node.face_options(trusted).trusted);
+        CHECK_FALSE(table.node.face_options(other).trusted);
+        REQUIRE(table.links.reshape(trusted, {}, true, table.now));
+        REQUIRE(table.links.reshape(other, {}, true, table.now));
+    }
 }
 
 TEST_CASE("remote UDP peers and local programs have separate limits") {
@@ -232,6 +236,48 @@ TEST_CASE("a shaped link borrows no bytes, although its channel accepts parts") 
     test.links.flush(test.now);
     CHECK(room == 1);
     CHECK(content.use_count() == 1);
+}
+
+TEST_CASE("a link that is reshaped while it runs loses, delays and passes packets as it says") {
+    TableUnderTest test;
+    std::size_t room = 100;
+    std::string error;
+    const FaceId face = test.links.add(std::make_unique<PartsChannel>(room), {}, error).value();
+    const auto sent = [&](std::size_t packets) {
+        const std::size_t before = room;
+        test.send(face, test.pool.copy_of(std::vector<std::uint8_t>(100)), packets);
+        return before - room;
+    };
+    CHECK(sent(3) == 3);
+    simulation::LinkOptions slow;
+    slow.port.delay = 1s;
+    REQUIRE(test.links.reshape(face, slow, true, test.now));
+    CHECK(sent(2) == 0);
+    CHECK(test.links.next_deadline() == test.now + 1s);
+    REQUIRE(test.links.reshape(face, {}, false, test.now));  // what is on it is lost as well
+    test.now += 2s;
+    CHECK(sent(5) == 0);
+    REQUIRE(test.links.reshape(face, {}, true, test.now));
+    CHECK(sent(4) == 4);
+    CHECK(test.links.status().at(face).link_counters.dropped_down == 7);
+    CHECK_FALSE(test.links.reshape(face + 1, {}, true, test.now));
+    CHECK_FALSE(test.links.reshape(test.add_peer(FaceScope::kLocal).value(), {}, true, test.now));
+}
+
+TEST_CASE("a link that gets a delay later borrows no bytes from then on") {
+    TableUnderTest test;
+    std::size_t room = 1;
+    std::string error;
+    const FaceId face = test.links.add(std::make_unique<PartsChannel>(room), {}, error).value();
+    simulation::LinkOptions slow;
+    slow.port.delay = 1s;
+    REQUIRE(test.links.reshape(face, slow, true, test.now));
+    const auto lender = std::make_shared<std::vector<std::uint8_t>>(100, std::uint8_t{1});
+    PacketRef packet = test.pool.allocate(100);
+    packet.lend(0, *lender, lender);
+    test.node.outbox().send(face, std::move(packet));
+    test.links.flush(test.now);
+    CHECK(lender.use_count() == 1);
 }
 
 TEST_CASE("a shaped link whose peer stopped reading holds a bounded backlog") {
