@@ -25,7 +25,7 @@ from innet.cli.text_output import say
 from innet.errors import InnetError
 from innet.home_paths import with_home
 from innet.printable import printable
-from innet.suggestions import near_words
+from innet.suggestions import near_commands
 
 
 class SuggestingGroup(TyperGroup):
@@ -40,7 +40,7 @@ class SuggestingGroup(TyperGroup):
         try:
             return super().resolve_command(ctx, args)
         except Exception as error:
-            near = near_words(args[0], self.commands, most=3) if _is_usage(error) else []
+            near = near_commands(args[0], self.commands) if _is_usage(error) else []
             if near:
                 names = ", ".join(repr(name) for name in near)
                 error.message = f"{error.message.rstrip('.')}. Did you mean {names}?"  # type: ignore[attr-defined]
