@@ -20,7 +20,9 @@ constexpr Duration kShortestTimeout = std::chrono::milliseconds(5);
 /// Before the first sample. On a longer link a few packets are repeated needlessly, until the first
 /// acknowledgement arrives.
 constexpr Duration kFirstTimeout = std::chrono::milliseconds(10);
-constexpr Duration kLongestTimeout = std::chrono::milliseconds(500);
+constexpr Duration kLongestTimeout = std::chrono::milliseconds(200);
+/// After its last sending: on a link that is down, what is older has been requested again.
+constexpr Duration kLifetime = std::chrono::seconds(1);
 constexpr Duration kAcknowledgementDelay = std::chrono::milliseconds(1);
 
 /// The packet, with another number in its header.
@@ -34,6 +36,8 @@ OutgoingPacket with_number(OutgoingPacket packet, std::uint64_t number) {
         wire::encode_lp_header(fields, packet.payload.size(), packet.header));
     return packet;
 }
+
+Duration lifetime(const RttEstimator& rtt) { return std::max(kLifetime, 3 * rtt.smoothed()); }
 
 }  // namespace
 
@@ -108,8 +112,9 @@ bool UnacknowledgedPackets::is_overtaken(std::uint64_t number) const {
 TimePoint UnacknowledgedPackets::deadline_of(std::uint64_t number) const {
     const TimePoint sent = at(number).sent;
     if (is_overtaken(number)) return sent + std::max(rtt_.smoothed(), rtt_.latest()) * 9 / 8;
-    return std::max({sent, last_acknowledged_, last_timeout_}) +
-           std::max(rtt_.timeout(), kShortestTimeout);
+    const TimePoint timeout = std::max({sent, last_acknowledged_, last_timeout_}) +
+                              std::max(rtt_.timeout(), kShortestTimeout);
+    return std::min(timeout, sent + lifetime(rtt_));
 }
 
 UnacknowledgedPackets::Losses UnacknowledgedPackets::take_lost(TimePoint now,
@@ -119,11 +124,14 @@ UnacknowledgedPackets::Losses UnacknowledgedPackets::take_lost(TimePoint now,
     // What is repeated here is not looked at again.
     const std::uint64_t end = next_;
     for (skip_released(); oldest_ < end; skip_released()) {
-        if (deadline_of(oldest_) > now || timed_out == kMostAtTimeout) break;
-        if (!is_overtaken(oldest_)) ++timed_out;
+        if (deadline_of(oldest_) > now) break;
+        const bool is_old = at(oldest_).sent + lifetime(rtt_) <= now;
+        const bool is_timeout = !is_old && !is_overtaken(oldest_);
+        if (is_timeout && timed_out == kMostAtTimeout) break;
+        if (is_timeout) ++timed_out;
         const std::uint8_t repetitions = at(oldest_).repetitions;
         OutgoingPacket lost = release(oldest_);
-        if (repetitions == kMostRepetitions) {
+        if (is_old || repetitions == kMostRepetitions) {
             ++losses.given_up;
             continue;
         }
