@@ -23,7 +23,7 @@ from lmcache.v1.storage_backend.connector import CreateConnector, InstrumentedRe
 from lmcache.v1.storage_backend.local_cpu_backend import LocalCPUBackend
 
 from innet.errors import KVError
-from innet.kv.adapters.lmcache import InnetRemoteConnector, remote_connector
+from innet.kv.adapters.lmcache import InnetRemoteConnector, keys, remote_connector
 from innet.kv.loop_thread import LoopThread
 from tests.kv_adapters.hosts import Hosts
 
@@ -204,6 +204,52 @@ def test_a_chunk_that_does_not_come_whole_is_a_miss(
     one.do(one.connector.put(key(1), one.memory(1)))
     fault(hosts)
     assert other.do(other.connector.get(key(1))) is None
+
+
+def engine_config(**model: Any) -> SimpleNamespace:
+    """The part of vLLM's configuration that keys and values depend on."""
+    fields: dict[str, Any] = {
+        "model": "model", "revision": None, "dtype": "bfloat16", "quantization": None,
+        "hf_config": SimpleNamespace(to_json_string=lambda: "{}"), "hf_overrides": {},
+    }  # fmt: skip
+    return SimpleNamespace(
+        model_config=SimpleNamespace(**(fields | model)),
+        cache_config=SimpleNamespace(cache_dtype="auto"),
+        speculative_config=None,
+    )
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"revision": "v2"},
+        {"quantization": "fp8"},
+        {"hf_overrides": {"rope_theta": 1.0}},
+        {"hf_config": SimpleNamespace(to_json_string=lambda: '{"rope_theta": 1.0}')},
+    ],
+)
+def test_settings_of_the_engine_around_lmcache_count(
+    hosts: Hosts, monkeypatch: pytest.MonkeyPatch, changed: dict[str, Any]
+) -> None:
+    vllm = pytest.importorskip("vllm.config", reason="vLLM is not installed here")
+    one = engine_config()
+    with ExitStack() as stack:
+        stack.callback(keys._engine_config.cache_clear)
+
+        def inside(config: SimpleNamespace) -> Remote:
+            monkeypatch.setattr(vllm, "get_current_vllm_config_or_none", lambda: config)
+            keys._engine_config.cache_clear()
+            thread = LoopThread("LMCache inside vLLM")
+            stack.callback(thread.close)
+            remote = Remote(thread)
+            stack.callback(lambda: remote.do(remote.connector.close()))
+            return remote
+
+        stack.enter_context(hosts.at("a", remote_connector))
+        first, other, same = inside(one), inside(engine_config(**changed)), inside(one)
+        first.do(first.connector.put(key(1), first.memory(1)))
+        assert not other.do(other.connector.exists(key(1)))
+        assert same.do(same.connector.exists(key(1)))
 
 
 def test_a_removed_chunk_is_gone(remotes: tuple[Remote, Remote]) -> None:

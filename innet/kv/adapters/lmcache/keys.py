@@ -1,25 +1,30 @@
-"""What LMCache's keys leave out: adapters, and replaced weights; and which hashes it makes them of.
+"""What LMCache's keys leave out: settings, adapters, replaced weights; and which hashes it uses.
 
 LMCache names a chunk by its tokens and the model's name. So an engine with LoRA adapters loads the
-blocks of the base model for an adapter's prompts, and the reverse. Its plugin inside an engine sees
-when the engine loads an adapter, and shares nothing from then on. A server beside engines sees
-nothing of them, so its user says what they have.
+blocks of the base model for an adapter's prompts, and the reverse. Its plugin inside an engine adds
+the engine's settings to names; it sees when the engine loads an adapter, and shares nothing from
+then on. A server beside engines sees nothing of them, so its user says what they have.
 """
 
 from __future__ import annotations
 
+import functools
 import logging
 import sys
+from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 from innet.errors import KVError
 from innet.kv.adapters.engine_pool import AdapterOptions
-from innet.kv.adapters.identity import key_hash
+from innet.kv.adapters.identity import engine_digest, key_hash
 from innet.kv.adapters.observation import WeightReplacements
 from innet.kv.adapters.vllm_names import LOADER, REPLACING, WORKER
 
 _HASHES: Final = ("sha256", "sha256_cbor", "sha256_cbor_64bit", "blake3")
 """Hashes of LMCache that differ for different prompts, and are the same in each process."""
+
+_LABELLED: Final = ("revision", "quantization", "cache_dtype", "load_format", "max_model_len")
+"""Settings that a label has by their own names."""
 
 _log = logging.getLogger(__name__)
 
@@ -65,7 +70,33 @@ def require_safe_hash(algorithm: str) -> None:
         )
 
 
-def label_settings(metadata: Any, config: Any, options: LMCacheOptions) -> dict[str, str]:
+@functools.cache
+def _engine_config() -> Any:
+    """vLLM's configuration, which is current while vLLM starts and LMCache connects first; ``None``
+    outside of vLLM."""
+    module = sys.modules.get("vllm.config")
+    return None if module is None else module.get_current_vllm_config_or_none()
+
+
+def engine_facts(weights: str) -> dict[str, Any]:
+    """Settings of the engine around LMCache that keys and values depend on; none without vLLM.
+
+    Args:
+        weights: identity of the model's weights that the user vouches for.
+
+    Raises:
+        KVError: the model cannot be identified.
+    """
+    if (config := _engine_config()) is None:
+        return {}
+    from innet.kv.adapters.vllm.cache_identity import settings_facts
+
+    return settings_facts(config, weights)
+
+
+def label_settings(
+    metadata: Any, config: Any, options: LMCacheOptions, facts: Mapping[str, Any]
+) -> dict[str, str]:
     """The settings that decide with which others an engine's LMCache shares blocks."""
     # The root of all hashes: of PYTHONHASHSEED, or random.
     root = str(getattr(sys.modules.get("lmcache.v1.token_database"), "NONE_HASH", ""))
@@ -76,6 +107,8 @@ def label_settings(metadata: Any, config: Any, options: LMCacheOptions) -> dict[
         "--dtype": str(metadata.kv_dtype),
         "--tensor-parallel-size": str(metadata.world_size),
         "codec": options.codec or "",
+        **{name: str(facts.get(name, "")) for name in _LABELLED},
+        "other settings of the engine": engine_digest("vllm", facts)[:16],
     }
 
 

@@ -6,7 +6,7 @@ import asyncio
 import json
 import math
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Self
 
@@ -35,12 +35,20 @@ class ObjectNames:
         tenant: its component in names.
         weights: identity of the weights, beside the model's name.
         codec: of the objects.
+        engine: settings of the engine that keys and values depend on, where they are known.
     """
 
-    def __init__(self, tenant: str, weights: str, codec: CodecName | None = None) -> None:
+    def __init__(
+        self,
+        tenant: str,
+        weights: str,
+        codec: CodecName | None = None,
+        engine: Mapping[str, Any] | None = None,
+    ) -> None:
         self._tenant = tenant
         self._layout = coded_order(_LAYOUT, codec)
         self._weights = weights
+        self._engine = {"engine": engine} if engine else {}
         self._lock = threading.Lock()
         self._families: dict[str, BlockFamily] = {}
 
@@ -90,7 +98,7 @@ class ObjectNames:
     def _identify(self, model: str) -> BlockFamily:
         with self._lock:  # the first tasks start together, and one of them reads the weights
             if model not in self._families:
-                digest = engine_digest("lmcache", model_facts(model, self._weights))
+                digest = engine_digest("lmcache", model_facts(model, self._weights) | self._engine)
                 # An object's layers are part of its contents, or of LMCache's key.
                 self._families[model] = BlockFamily(self._tenant, digest, self._layout, 0, 1)
             return self._families[model]

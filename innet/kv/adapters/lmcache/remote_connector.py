@@ -19,6 +19,7 @@ from innet.kv.adapters.engine_pool import pool_of_process
 from innet.kv.adapters.lmcache.keys import (
     LMCacheOptions,
     UnnamedWeights,
+    engine_facts,
     label_settings,
     require_safe_hash,
 )
@@ -87,14 +88,16 @@ class InnetRemoteConnector(RemoteConnector):
     ) -> None:
         super().__init__(local_cpu_backend.config, local_cpu_backend.metadata)
         self._local = local_cpu_backend
+        facts = engine_facts(options.weights)
         self._member = pool_of_process.enter(pool, options.members)
         self._blocks = self._member.blocks
-        self._names = ObjectNames(self._member.tenant, options.weights, options.codec)
+        self._names = ObjectNames(self._member.tenant, options.weights, options.codec, facts)
         self._codec = options.codec
         self._unnamed = UnnamedWeights(options)
         metadata, config = local_cpu_backend.metadata, local_cpu_backend.config
         if metadata is not None and config is not None and not metadata.worker_id:
-            self._member.submit(self._announce(metadata, label_settings(metadata, config, options)))
+            settings = label_settings(metadata, config, options, facts)
+            self._member.submit(self._announce(metadata, settings))
 
     async def exists(self, key: CacheEngineKey) -> bool:
         if self._unnamed.are_loaded:

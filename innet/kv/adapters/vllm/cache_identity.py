@@ -255,18 +255,33 @@ def _require_lasting_weights(config: VllmConfig) -> None:
 def _facts(
     config: VllmConfig, groups: list[CacheGroup], options: ConnectorOptions
 ) -> dict[str, Any]:
+    return {
+        "vllm": vllm.__version__,
+        **settings_facts(config, options.weights),
+        "groups": [[repr(group.spec), *group.layers] for group in groups],
+        "chunk_tokens": options.chunk_tokens,
+    }
+
+
+def settings_facts(config: VllmConfig, weights: str) -> dict[str, Any]:
+    """JSON values of the model and the settings that keys and values depend on, whoever keeps them.
+
+    Args:
+        config: vLLM's.
+        weights: identity of the model's weights that the user vouches for.
+
+    Raises:
+        KVError: a model cannot be identified.
+    """
     model, cache = config.model_config, config.cache_config
     facts = {
-        "vllm": vllm.__version__,
-        **model_facts(model.model, options.weights),
+        **model_facts(model.model, weights),
         "revision": model.revision,
         "configuration": _configuration(model.hf_config),
         "overrides": repr(model.hf_overrides),
         "dtype": str(model.dtype),
         "quantization": str(model.quantization),
         "cache_dtype": str(cache.cache_dtype),
-        "groups": [[repr(group.spec), *group.layers] for group in groups],
-        "chunk_tokens": options.chunk_tokens,
         **_named(model, _MODEL_FACTS),
         **_named(getattr(config, "load_config", None), _LOAD_FACTS),
         **_named(cache, _CACHE_FACTS),
@@ -279,7 +294,7 @@ def _facts(
         draft = speculative.draft_model_config
         facts["draft"] = {
             "method": speculative.method,
-            **model_facts(draft.model, options.weights),
+            **model_facts(draft.model, weights),
             "revision": draft.revision,
             "configuration": _configuration(draft.hf_config),
             "dtype": str(draft.dtype),
