@@ -98,7 +98,7 @@ class NodeOperations:
                 return
             try:
                 future.set_result(convert(status, detail))
-            except Exception as error:  # whoever awaits the result would wait for ever
+            except Exception as error:  # else the result would be awaited for ever
                 future.set_exception(error)
 
         self._under_way.add(operation)

@@ -88,9 +88,9 @@ class PoolOptions(TypedDict, total=False):
     5. Blocks of a call start one after the other as the window has room; a timeout or deadline that
     a call is given is for all of its blocks together."""
     puts: PutTiming
-    """When a block moves to its homes: when it is put (the default); when somebody requests it, and
-    until then only this process has it; or ``balanced``: when it is put, if its home would keep it
-    longer than this process, and otherwise when somebody requests it."""
+    """When a block moves to its homes: when it is put (the default); when a process requests it,
+    and until then only this process has it; or ``balanced``: when it is put, if its home would keep
+    it longer than this process, and otherwise when a process requests it."""
     keeps_fetched: bool
     """Whether this process keeps blocks that it fetched; default true."""
     copy_rate: Annotated[Size, Field(ge=1)]

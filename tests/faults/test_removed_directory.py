@@ -95,6 +95,6 @@ async def test_a_network_without_a_directory_starts_nothing_and_ends():
     async with Session(load_topology("star:2")) as session:
         await asyncio.to_thread(_remove_all, session.network.run_dir)
         with pytest.raises(EmulationError, match=r"was removed, moved or replaced.*no job"):
-            await session.until_useless()
+            await session.raise_when_lost()
         with pytest.raises(EmulationError):
             await session.run_workers(["true"])

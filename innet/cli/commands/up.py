@@ -265,7 +265,7 @@ async def _hold(
         if background is not None:
             background.report_ready(session.network.run_dir / "session.log")
         async with asyncio.TaskGroup() as holding:
-            holding.create_task(session.until_useless())
+            holding.create_task(session.raise_when_lost())
             if background is None and announce.to_terminal is not None:
                 holding.create_task(_show_live(run_id, announce.to_terminal))
             if service is not None:

@@ -284,7 +284,7 @@ class Controller:
 
 
 def _reports(outcomes: Outcomes, model: type[_ModelT]) -> dict[str, _ModelT]:
-    """What each node has answered; the answer of one that is malformed harms no other."""
+    """The valid report of each node. A malformed one is left out, and the others are used."""
     reports = {}
     for node, (outcome,) in outcomes.items():
         if outcome.result is not None:

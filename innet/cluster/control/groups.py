@@ -275,7 +275,7 @@ class GroupRegistry:
             for group in report.groups:
                 try:
                     self._restore_place(report.node, group)
-                except InnetError as error:  # that of one process harms no other
+                except InnetError as error:  # the reports of other processes are used
                     _log.warning("%s reports an impossible group: %s", report.node, error)
         for node, why in self._failed.items():  # members may not know
             self._end_groups_of(node, why)

@@ -174,7 +174,7 @@ class Network:
         return self._processes
 
     async def until_lost(self) -> str:
-        """Wait until the run's directory or files of it are gone; what is gone, and its effect."""
+        """Wait until the run's directory or a file of it is removed; a sentence that names it."""
         assert self._lost is not None, "the network is up"
         return await asyncio.shield(self._lost)
 

@@ -32,7 +32,7 @@ class RunDirectory:
         Args:
             path: of the directory.
             names: of the files and sockets that have to stay, from when they are first seen.
-            on_lost: receives what is gone, as a sentence.
+            on_lost: receives a sentence that names what was removed.
         """
         self._path = path
         self._names = frozenset(names)
@@ -71,7 +71,7 @@ class RunDirectory:
         self._on_lost(why)
 
     def _loss(self) -> str:
-        """What is gone; empty when all is there."""
+        """A sentence that names what was removed; empty: nothing was."""
         if not self.is_ours:
             return f"the directory of this run, {self._path}, was removed, moved or replaced"
         present = set(os.listdir(self._descriptors[1]))

@@ -221,11 +221,11 @@ class Session:
     async def _say_when_lost(self) -> None:
         self._say(f"WARNING: {await self.network.until_lost()}")
 
-    async def until_useless(self) -> None:
-        """Wait until the run's directory is lost and no job runs.
+    async def raise_when_lost(self) -> None:
+        """Wait until the run's directory is lost and no job runs, then raise.
 
         Raises:
-            EmulationError: always, with what is gone.
+            EmulationError: always; it names the removed files.
         """
         assert self._attached is not None, "the session is open"
         why = await self.network.until_lost()

@@ -155,7 +155,7 @@ class PoolDirectory:
     Attributes:
         index: of their blocks.
         followers: of the streams.
-        pool: the stream of the whole pool; ``None``: nobody publishes it, and it would pile up.
+        pool: the stream of the whole pool; ``None``: it is not published, and would pile up.
     """
 
     def __init__(
@@ -246,7 +246,7 @@ async def following(
 ) -> AsyncIterator[list[str]]:
     """Follow streams until the block ends; it begins when each has been replayed once.
 
-    Yields the names of those that were not, because nobody answered.
+    Yields the names of those that were not, because no publisher answered.
 
     Args:
         directory: of their blocks.

@@ -102,7 +102,7 @@ class Announcements:
             lease_s: blocks that were not put by then are withdrawn.
 
         Returns:
-            How many homes have the announcement: with 0, nobody finds it.
+            How many homes have the announcement: with 0, other members do not find it.
 
         Raises:
             KVError: this node has announced the request, it has no name, the lease is not above 0,

@@ -29,7 +29,7 @@ class Cause(Enum):
     UNREACHABLE = "unreachable"
     """No path leads to the node, or the network refuses to carry the request."""
     AFTER_GAP = "after a gap"
-    """A block before it in its prompt was not found, so nobody looked for this one."""
+    """A block before it in its prompt was not found, so this one was not looked for."""
     REFUSED = "refused"
     """A home had no room for it, or could not fetch it."""
 
@@ -41,7 +41,7 @@ class Sealed:
     Attributes:
         contents: its bytes.
         root: its root manifest, a Data packet: signed by the tenant's key, or a draft, which its
-            holders sign once somebody needs that.
+            holders sign when a node without the secret requests it.
     """
 
     contents: Contents
@@ -148,7 +148,7 @@ class BlockNetwork(Protocol):
     def publish(self, name: str, contents: Contents) -> Awaitable[Sealed]:
         """Sign a block and serve it; the result is the block as signed.
 
-        The contents must not change before the block is withdrawn. A result that nobody awaits
+        The contents must not change before the block is withdrawn. A result that is not awaited
         starts with the next packet that is sent and ends without a wake-up.
 
         Raises:
@@ -184,7 +184,7 @@ class BlockNetwork(Protocol):
         """Stop serving the object; waiting requesters receive a Nack."""
 
     def end_serving(self, names: Sequence[str]) -> None:
-        """Stop serving published objects that nobody waits for."""
+        """Stop serving published objects that no requester waits for."""
 
     def fetch(self, name: str, source: str, timeout_s: float) -> Awaitable[Sealed | Cause]:
         """Fetch a block from the node ``source``, or from a cache on the path.

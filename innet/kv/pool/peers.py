@@ -30,8 +30,8 @@ _FIRST_PAUSE_SHARE: Final = 1 / 8
 class CircuitBreaker:
     """Excludes a failing peer from requests, for twice as long after each failure in a row.
 
-    The first silence excludes nobody, because a busy machine may have paused. A failed request that
-    was sent before the last failure does not count as another one.
+    The first silence excludes no member, because a busy machine may have paused. A failed request
+    that was sent before the last failure does not count as another one.
 
     Attributes:
         open_until_s: when the peer may be asked again.

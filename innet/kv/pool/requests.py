@@ -10,7 +10,7 @@ block:
 * ``keep/…/<depth>/<source>``: keep the block, fetched from the node ``source``; it is ``depth``
   blocks deep in its prompt. Up to fifteen more blocks of the same model and layout may follow,
   each as ``/<layers>/<hash>/<depth>``;
-* ``note/…/<depth>/<source>``: the same, but only when somebody requests the block;
+* ``note/…/<depth>/<source>``: the same, but only when a member requests the block;
 * ``offer/…/<depth>/<source>/<wait_ms>``: keep it if the member's next victim has waited longer for
   a use than that, otherwise note it;
 * ``pin/…/<lease_ms>``: protect it from eviction for that long;

@@ -160,7 +160,7 @@ class ServedBlocks:
             self._end_serving(ended)
 
     def expect(self, name: str) -> None:
-        """Let requesters of the block wait while nobody holds it."""
+        """Let requesters of the block wait while no part of this node holds it."""
         self._expected.add(name)
         if name not in self._publications:
             self._network.expect(name)
@@ -170,7 +170,7 @@ class ServedBlocks:
         self._expected.discard(name)
 
     def refuse(self, name: str) -> None:
-        """Refuse requesters of the block while nobody holds it."""
+        """Refuse requesters of the block while no part of this node holds it."""
         self._expected.discard(name)
         if name not in self._publications:
             self._network.withdraw(name)
@@ -243,7 +243,7 @@ class ServedBlocks:
         return False
 
     def _is_over(self, name: str, publication: Publication) -> bool:
-        """Whether nobody holds a publication, which is then dropped."""
+        """Whether no part of this node holds a publication, which is then dropped."""
         if publication.holders or self._publications.get(name) is not publication:
             if publication.publishing is not None:
                 with suppress(KVError, asyncio.CancelledError):

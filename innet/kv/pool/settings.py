@@ -28,7 +28,7 @@ class PoolSettings:
         answer_s: how long the answer to a request can be requested again.
         longest_lease_s: longer leases are cut to this.
         puts: when a block moves to its homes: ``at-once``, when it is put; or ``when-asked``: the
-            homes learn that this node has it, and fetch it when somebody requests it. Until then it
+            homes learn that this node has it, and fetch it when a member requests it. Until then it
             is lost if this node drops it or dies. ``balanced``: it moves at once if its first home
             would keep it longer than this node, as the times tell that their next victims have
             waited for a use; otherwise as with ``when-asked``.
