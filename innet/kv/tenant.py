@@ -102,6 +102,11 @@ class Tenant:
         key = PrivateKey.from_raw_ed25519(bytes.fromhex(self.key.secret))
         return Certificate.self_signed(name_of(f"{self.key_name}/1"), key, validity, version=1)
 
+    def proof(self, statement: bytes) -> str:
+        """The key's signature of ``statement``, hexadecimal (:mod:`innet.security.pool_proofs`)."""
+        key = PrivateKey.from_raw_ed25519(bytes.fromhex(self.key.secret))
+        return key.sign(statement).hex()
+
     @cached_property
     def tag_key(self) -> bytes:
         """Key of the tags of its blocks' segments: 64 bytes known only with the secret."""

@@ -16,6 +16,7 @@ from innet.kv.node_network import NetworkOptions, NodeBlockNetwork
 from innet.kv.tenant import Tenant
 from innet.node.messages import MAX_TENANT_NAME, PoolReport
 from innet.node.native_settings import NodeSizes, native_settings
+from innet.security.pool_proofs import pool_statement
 from innet.settings import Settings
 from innet.topology.routes import Routes
 from innet.worker import Worker
@@ -68,6 +69,9 @@ async def open_worker_network(
         KVError: this process has a pool of that tenant already.
         ControlError: the controller refuses, or does not answer.
     """
+    statement = pool_statement(
+        worker.network_key, worker.config.node, worker.incarnation, tenant.component
+    )
     part = PoolReport(
         tenant=tenant.component,
         key=tenant.public_key,
@@ -75,6 +79,7 @@ async def open_worker_network(
         weight=weight,
         replicas=replicas,
         name=tenant.name[:MAX_TENANT_NAME],
+        proof=tenant.proof(statement),
     )
 
     async def ask_members() -> Mapping[str, int]:

@@ -204,6 +204,8 @@ class PoolReport(_Message):
         weight: the pool's part of the switches' memory, beside other pools' and jobs' weights.
         replicas: homes of each block, as this member counts them.
         name: of the tenant, for people.
+        proof: that the worker has the private half of the key, hexadecimal
+            (:mod:`innet.security.pool_proofs`).
     """
 
     tenant: TenantComponent
@@ -212,6 +214,7 @@ class PoolReport(_Message):
     weight: int
     replicas: int = Field(default=1, ge=1, le=1 << 16)
     name: str = Field(default="", max_length=MAX_TENANT_NAME)
+    proof: str = Field(default="", pattern="^([0-9a-f]{128})?$")
 
 
 class WorkerReport(_Message):

@@ -96,6 +96,11 @@ class KeyAuthority:
         """The authority whose private key (PKCS#8, hexadecimal) this is."""
         return cls(PrivateKey.from_pkcs8(bytes.fromhex(document)), generation)
 
+    @property
+    def public(self) -> str:
+        """The public key (SubjectPublicKeyInfo, hexadecimal)."""
+        return self._private.public.spki.hex()
+
     @staticmethod
     def require_sealing_key(public: object) -> None:
         """Check a public key to which credentials are to be sealed.

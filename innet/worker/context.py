@@ -62,6 +62,7 @@ class Worker:
         asked_objects: reports the objects that other nodes request here.
         pools: the pools of blocks that it is a member of.
         pool_secret: of its job's own tenant of pools.
+        network_key: public key of the controller's authority, hexadecimal; empty if there is none.
         trace: records the operations; ``None`` when the job is not traced.
     """
 
@@ -98,6 +99,7 @@ class Worker:
         self.asked_objects = AskedObjects(self.node)
         self.pools = WorkerPools(self._controller, config.node, self.incarnation)
         self.pool_secret = keys.pool_secret_bytes()
+        self.network_key = keys.authority or ""
         self.object_key = keys.object_key()
         self.trace = Recorder.from_environment(self.node, self.rank, config.node)
         self.groups = Memberships(self.node, config.node, job.ranks, self._controller, credentials)

@@ -87,7 +87,7 @@ class Controller:
         self._jobs = JobRegistry(topology.hosts)
         self._keys = keys = GroupKeys(_authority_of(record), outbox)
         self._placements = placements = Placements(live, outbox)
-        self._pools = pools = PoolRegistry(placements)
+        self._pools = pools = PoolRegistry(placements, keys.network)
         self._groups = groups = GroupRegistry(
             self._jobs, GroupPlans(topology, record.generation), placements, keys, outbox
         )

@@ -79,6 +79,11 @@ class GroupKeys:
             self._take_answer(switch, outcome)
 
     @property
+    def network(self) -> str:
+        """The public key of the authority, which distinguishes this network; empty without one."""
+        return "" if self._authority is None else self._authority.public
+
+    @property
     def silent(self) -> frozenset[str]:
         """The switches that no group waits for: they get its keys when they answer."""
         return frozenset(self._silent)

@@ -248,7 +248,7 @@ class HostProcesses:
                 f"this process is no longer attached to {node}, so it cannot join a pool there; "
                 "start it again with `innet run`"
             )
-        yield from self._pools.open(node, PoolReport.model_validate(told))
+        yield from self._pools.open(node, PoolReport.model_validate(told), incarnation)
 
     def empty_pool_caches(self, node: str, incarnation: int, tenant: str) -> Operation[None]:
         """Empty the switches' caches of the blocks of a pool that this process is in."""

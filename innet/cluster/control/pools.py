@@ -24,6 +24,7 @@ from innet.node.messages import (
     tenant_prefix,
 )
 from innet.security.keys import Key
+from innet.security.pool_proofs import is_proven, pool_statement
 
 _PUBLIC_KEY = re.compile("[0-9a-f]{64}")
 _MAX_POOLS_OF_NODE = 256
@@ -56,16 +57,27 @@ class _Pool:
 class PoolRegistry:
     """The pools of all tenants."""
 
-    def __init__(self, placements: Placements) -> None:
-        """``placements`` has the switches serve the pools."""
+    def __init__(self, placements: Placements, network: str = "") -> None:
+        """
+        Args:
+            placements: has the switches serve the pools.
+            network: for which members prove that they have the pool's key
+                (:func:`~innet.security.pool_proofs.pool_statement`); empty: nobody has to.
+        """
+        self._network = network
         self.share_of: Callable[[str], float] = lambda _node: 1.0
         """The free share of the links to a host that becomes a member."""
         self._placements = placements
         self._pools: dict[str, _Pool] = {}
 
-    def open(self, node: str, part: PoolReport) -> Operation[None]:
+    def open(self, node: str, part: PoolReport, incarnation: int = 0) -> Operation[None]:
         """``node`` joins a pool or changes its part; nothing changes where a switch refuses."""
         _require_usable(part)
+        if not self._is_proven(node, incarnation, part):
+            raise ControlError(
+                f"{node} has not proven that it has the private key of tenant {part.tenant}. Open "
+                "the pool with the tenant's secret, in the version of innet that the launcher has"
+            )
         own = {tenant for tenant, pool in self._pools.items() if node in pool.members}
         if len(own - {part.tenant}) >= _MAX_POOLS_OF_NODE:
             raise ControlError(
@@ -140,6 +152,8 @@ class PoolRegistry:
         """
         for report in reports:
             for part in filter(_is_usable, report.pools[:_MAX_POOLS_OF_NODE]):
+                if not self._is_proven(report.node, report.incarnation, part):
+                    continue
                 pool = self._pools.setdefault(part.tenant, _Pool(part.key))
                 if report.failed is None and pool.key == part.key:
                     pool.members[report.node] = part
@@ -159,6 +173,12 @@ class PoolRegistry:
             }
             for tenant, pool in self._pools.items()
         ]
+
+    def _is_proven(self, node: str, incarnation: int, part: PoolReport) -> bool:
+        if not self._network:
+            return True
+        statement = pool_statement(self._network, node, incarnation, part.tenant)
+        return is_proven(part.key, part.proof, statement)
 
     def _forget(self, node: str, tenant: str) -> bool:
         pool = self._pools.get(tenant)

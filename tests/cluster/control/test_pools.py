@@ -12,6 +12,8 @@ from innet.cluster.control.jobs import Job, KnownJob, LaunchRecord
 from innet.errors import ControlError, NoAnswer
 from innet.kv.tenant import Tenant
 from innet.security import JobTrust
+from innet.security.pool_proofs import pool_statement
+from innet.security.trust import PrivateKey
 from innet.topology import load_topology
 from tests.cluster.control.hand_driven import HandDriven
 
@@ -198,3 +200,60 @@ def test_a_member_with_another_number_of_replicas_is_refused(controller, nodes):
     assert nodes.hosts_of(ACME) == ["h0"]
     assert [pool["replicas"] for pool in controller.pools()] == [2]
     join(controller, "h1", **part(OTHER))
+
+
+class TestProofs:
+    """A member proves that it has the tenant's private key; the public one is known to all."""
+
+    def _controller(self, nodes: Nodes, **changes: Any) -> HandDriven:
+        made = Controller(load_topology("star:3"), record=self.record.model_copy(update=changes))
+        return HandDriven(made, nodes.answer)
+
+    def setup_method(self) -> None:
+        authority = PrivateKey.generate("ed25519")
+        self.network = authority.public.spki.hex()
+        self.record = LaunchRecord(authority=authority.to_der().hex())
+
+    def _proven(self, node: str, incarnation: int, network: str = "") -> dict[str, Any]:
+        statement = pool_statement(network or self.network, node, incarnation, ACME.component)
+        return {**part(ACME), "proof": ACME.proof(statement)}
+
+    def test_a_member_with_the_secret_is_admitted(self, nodes: Nodes) -> None:
+        controller = self._controller(nodes)
+        controller.open_job(HOSTS)
+        incarnation = controller.attach("h0", 1)
+        controller.open_pool("h0", incarnation, **self._proven("h0", incarnation))
+        assert controller.pool_members(ACME.component) == {"h0": 100}
+
+    def test_who_knows_the_public_key_alone_opens_no_pool(self, nodes: Nodes) -> None:
+        controller = self._controller(nodes)
+        controller.open_job(HOSTS)
+        incarnation = controller.attach("h0", 1)
+        lies = [
+            part(ACME),
+            {**part(ACME), "proof": "00" * 64},
+            self._proven("h1", incarnation),
+            self._proven("h0", incarnation + 1),
+            self._proven("h0", incarnation, network="another"),
+            {**self._proven("h0", incarnation), "tenant": OTHER.component},
+        ]
+        for lie in lies:
+            with pytest.raises(ControlError, match="has not proven that it has the private key"):
+                controller.open_pool("h0", incarnation, **lie)
+        assert controller.pools() == []
+
+    def test_the_next_controller_believes_no_member_without_a_proof(self, nodes: Nodes) -> None:
+        for proven in (False, True):
+            claimed = self._proven("h0", 7) if proven else part(ACME)
+            nodes.reports = {
+                "h0": {
+                    "node": "h0",
+                    "pid": 1,
+                    "incarnation": 7,
+                    "failed": None,
+                    "groups": [],
+                    "pools": [claimed],
+                }
+            }
+            controller = self._controller(nodes, generation=1)
+            assert controller.pool_members(ACME.component) == ({"h0": 100} if proven else {})

@@ -253,6 +253,7 @@ VALUES: Mapping[str, st.SearchStrategy[Any]] = {
     "weight": COUNTS,
     "replicas": COUNTS,
     "name": TEXTS,
+    "proof": st.sampled_from(("", "00" * 64, "x")),
 }
 
 
