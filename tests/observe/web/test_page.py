@@ -99,6 +99,16 @@ def test_the_picture_follows_the_network(page, feed):
             assert "1 rank waits for h2." in page.inner_text("#jobs")
 
 
+def test_a_page_without_any_state_yet_says_that_it_waits():
+    picture = picture_of(load_topology("star4"), "lab", "local").model_copy(update={"live": True})
+    with served(View(picture, History())) as site, browsing() as page:
+        page.goto(site.link)
+        wait_for(page, "innet.history !== null")
+        assert "Waiting for the state of the network" in page.inner_text("#findings")
+        _Feeder(site)()
+        wait_for(page, "!document.querySelector('#findings').textContent.includes('Waiting')")
+
+
 def test_a_finding_is_shown_with_its_next_step(page, feed):
     finding = FindingLine(check="dead_node", subject="s0", problem="s0 is dead.", remedy="Restart.")
     feed(findings=(finding,))
