@@ -15,6 +15,7 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from innet.cluster.control.worker_requests import WORKER_REQUESTS
+from innet.cluster.machines.messages import JoinRequest
 from innet.cluster.requests import checked
 from innet.errors import ControlError
 from innet.kv.pool.inventory import BulkAnswer
@@ -30,7 +31,7 @@ _LONG_LIST = 20_000
 _LARGE_MAPPING = (1 << 17) + 1
 _MAPPINGS = (
     *("sent_bytes", "received_bytes", "slots_in_use", "plans", "placed", "sockets", "unannounced"),
-    *("hits", "misses", "lost_copies", "tiers", "commands_refused", "states"),
+    *("hits", "misses", "lost_copies", "tiers", "commands_refused", "states", "machines"),
 )
 """Fields with keys of the sender's choice."""
 _MOST_FINDINGS = 100
@@ -62,6 +63,7 @@ _MODELS: list[tuple[type[BaseModel], dict[str, Any]]] = [
     (Line, _LINE),
     (Picture, picture_of(load_topology("star:2"), "lab", "local").model_dump(mode="json")),
     (BulkAnswer, _BULK),
+    (JoinRequest, {"network": "n", "version": "1", "machines": {"h1": "x"}, "session": "0" * 32}),
 ]
 
 

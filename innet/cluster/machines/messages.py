@@ -24,7 +24,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, 
 from innet.cluster.machines.token_file import MAX_MACHINES
 from innet.printable import one_line
 from innet.topology.names import NodeName
-from innet.validation_messages import StrictModel, first_message
+from innet.validation_messages import StrictModel, at_most, first_message
 
 JOIN_FORMAT: Final = 1
 MAX_MESSAGE_BYTES: Final = 1 << 18
@@ -79,7 +79,8 @@ class JoinRequest(BaseModel):
     version: Annotated[str, Field(max_length=64), AfterValidator(one_line)]
     machines: Annotated[
         dict[NodeName, Annotated[str, Field(max_length=64)]],
-        Field(min_length=1, max_length=MAX_MACHINES, repr=False),
+        at_most(MAX_MACHINES),
+        Field(min_length=1, repr=False),
     ]
     preferred: NodeName | None = None
     session: SessionId
