@@ -159,3 +159,29 @@ def test_a_cut_link_comes_before_routes_and_ranks() -> None:
         assert (code, first["check"], first["subject"]) == (1, "cut_link", "h1--s0")
         assert "namespaces" in first["remedy"]
         assert {found["because"] for found in others} <= {"h1--s0"}
+
+
+@contextmanager
+def starving(pid: int) -> Iterator[None]:
+    """Let a process run only when nothing else wants its processor, which another program uses."""
+    processor = min(os.sched_getaffinity(0))
+    for thread in map(int, os.listdir(f"/proc/{pid}/task")):
+        os.sched_setaffinity(thread, {processor})
+        os.sched_setscheduler(thread, os.SCHED_IDLE, os.sched_param(0))
+    burn = f"import os; os.sched_setaffinity(0, {{{processor}}})\nwhile True: pass"
+    with subprocess.Popen([sys.executable, "-c", burn]) as burner:
+        yield
+        burner.kill()
+
+
+@pytest.mark.jobs
+def test_a_node_without_processor_explains_slow_links_and_late_ranks() -> None:
+    with network("star:3", "--rate", "500mbit"), job(SURVIVES, "joined", ranks=3):
+        with starving(pid_of("s0")):
+            code, findings, _ = diagnosed()
+        assert code == 1
+        starved = {found["subject"] for found in findings if found["check"] == "starved_node"}
+        assert "s0" in starved
+        others = [found for found in findings if found["subject"] not in starved]
+        assert {found["because"] for found in others} <= starved
+        assert not [found for found in findings if "iperf3" in found["remedy"]]
