@@ -66,7 +66,7 @@ def watch(
 
     from innet.cli.network_choice import typed_broker
     from innet.cli.watch_view import EventLines, LiveScreen
-    from innet.cluster.emulation.runs import find_run
+    from innet.cluster.emulation.runs import find_run, network_of
     from innet.cluster.run_broker import RunBroker, broker_of
     from innet.telemetry.broker_url import BrokerUrl
     from innet.telemetry.feed import RunFeed
@@ -78,7 +78,7 @@ def watch(
         source = RunBroker(BrokerUrl.parse(typed_broker(broker)))
     else:
         record = find_run(run_id)
-        run_id, source = record.run_id, broker_of(record)
+        run_id, source = network_of(record), broker_of(record)
     feed = RunFeed(run_id)
     as_lines = events or not console.is_terminal
     viewer: Viewer = EventLines(console, feed) if as_lines else LiveScreen(console, feed)
@@ -113,6 +113,6 @@ async def _show_states(viewer: Viewer) -> None:
 
 
 def _has_ended(run_id: str) -> bool:
-    from innet.cluster.emulation.runs import list_runs
+    from innet.cluster.emulation.runs import list_runs, network_of
 
-    return all(record.run_id != run_id or record.is_stale for record in list_runs())
+    return all(network_of(record) != run_id or record.is_stale for record in list_runs())

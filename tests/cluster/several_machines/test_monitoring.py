@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
+import signal
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from innet.cluster.machines.messages import STARTER_VARIABLE
 from tests.cluster.several_machines.cuts import Cuts
 from tests.cluster.several_machines.machines import (
+    INNET,
+    QUICK,
     Machines,
     kill,
     launched,
@@ -99,7 +106,7 @@ async def test_a_machine_knows_its_own_nodes_only() -> None:
         _, status = await printed(lab, "h1", "status", "net")
         assert "the part of machine h1" in status
         watch = lab.innet("h1", "watch", "net")
-        await watch.says("cluster, 4 nodes, up")
+        await watch.says("net: cluster, cluster, 3 nodes, up")
         await watch.says("machine h2 ")
         kill(watch)
 
@@ -146,3 +153,33 @@ async def test_an_agent_says_what_is_in_its_way() -> None:
         assert "10.0.0.1:4711" in said
         assert "ip route get 10.0.0.1" in said
         kill(agent)
+
+
+async def test_an_agent_whose_starter_was_killed_says_so() -> None:
+    """As of a killed raylet: the process that Ray started ends, and the agent with it."""
+    async with machines(3) as lab:
+        up = lab.up(star(["h1", "h2"]), *QUICK)
+        await up.says("0 of 2 machines joined")
+        lab.join("h1", "h1")
+        parent = (sys.executable, "-m", "innet.cluster.on_ray.agent_parent")
+        token = lab.folder / "h2" / "token"
+        token.parent.mkdir(mode=0o700)
+        shutil.copy(lab.folder / "token", token)
+        join = (*INNET, "node", "join", lab.address, "--token-file", str(token), "--name", "h2")
+        agent = lab.start("h2", "env", f"{STARTER_VARIABLE}=Ray", *parent, *join)
+        await agent.says("joined network")
+        await up.says("is up")
+        job = lab.innet(
+            *("h0", "run", "--on", "net", "--", "python"),
+            *(str(WORKERS / "until_file.py"), str(lab.folder / "stop")),
+        )
+        await job.says("sums")
+        assert agent.process is not None
+        os.kill(agent.process.identity.pid, signal.SIGKILL)
+        await up.says("Ray on its machine has ended or was killed")
+        assert await job.ends() != 0
+        told = up.text + job.text
+        assert "taken down" not in told
+        assert "ended before" not in told
+        _, found = await diagnosed(lab)
+        assert "Ray on its machine has ended" in found["lost_machine"]["problem"]
