@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
-import signal
 import sys
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from innet.cluster.machines.messages import STARTER_VARIABLE
@@ -166,7 +165,9 @@ async def test_an_agent_whose_starter_was_killed_says_so() -> None:
         token.parent.mkdir(mode=0o700)
         shutil.copy(lab.folder / "token", token)
         join = (*INNET, "node", "join", lab.address, "--token-file", str(token), "--name", "h2")
-        agent = lab.start("h2", "env", f"{STARTER_VARIABLE}=Ray", *parent, *join)
+        # In a session of its own, as on Ray: only the parent is killed.
+        apart = ("setsid", "--wait", "env", f"{STARTER_VARIABLE}=Ray")
+        agent = lab.start("h2", *apart, *parent, *join)
         await agent.says("joined network")
         await up.says("is up")
         job = lab.innet(
@@ -175,7 +176,8 @@ async def test_an_agent_whose_starter_was_killed_says_so() -> None:
         )
         await job.says("sums")
         assert agent.process is not None
-        os.kill(agent.process.identity.pid, signal.SIGKILL)
+        (started,) = psutil.Process(agent.process.identity.pid).children()
+        started.kill()
         await up.says("Ray on its machine has ended or was killed")
         assert await job.ends() != 0
         told = up.text + job.text
