@@ -109,5 +109,6 @@ def _words(command: list[str]) -> list[str]:
         words.pop(0)
     for place, word in enumerate(words):
         if set(word) <= set("<>"):
-            return words[:place]
+            is_of_stderr = place > 0 and words[place - 1] == "2"
+            return words[: place - 1 if is_of_stderr else place]
     return words

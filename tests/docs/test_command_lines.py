@@ -91,7 +91,7 @@ def test_a_wrong_command_is_detected(text: str) -> None:
 
 
 def test_a_line_is_split_as_by_a_shell() -> None:
-    text = "A=1 innet run star:2 -- sh -c 'x | y' | jq '.a' && innet down > log  # and so on"
+    text = "A=1 innet run star:2 -- sh -c 'x | y' | jq '.a' && innet down 2> log  # and so on"
     line = CommandLine("page", 1, text, in_block=True)
     assert line.simple_commands() == [
         ["innet", "run", "star:2", "--", "sh", "-c", "x | y"],
