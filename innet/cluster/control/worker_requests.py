@@ -77,7 +77,9 @@ class _OfGroup(_OfNode):
 
 
 class _LeaveGroups(_OfNode):
-    groups: tuple[tuple[_GroupName, Count], ...] = Field(max_length=_MAX_GROUPS)
+    groups: Annotated[
+        tuple[tuple[_GroupName, Count], ...], FailFast(), Field(max_length=_MAX_GROUPS)
+    ]
 
 
 class _ShrinkGroup(_OfGroup):
