@@ -14,6 +14,7 @@ import pytest
 from innet.cluster import metrics
 from innet.cluster.emulation.runs import RunRecord
 from innet.cluster.metrics import MetricsEndpoint
+from innet.cluster.run_state import RunState
 from innet.cluster.run_status import RunStatus
 from innet.settings import Settings
 
@@ -24,7 +25,14 @@ def status() -> RunStatus:
     """Of a run without nodes."""
     record = RunRecord.model_construct(run_id="lab", topology="star-2", mode="local")
     return RunStatus.model_construct(
-        run=record, nodes={}, silent={}, kernel_links=(), jobs=(), groups=(), pools=()
+        run=record,
+        nodes={},
+        silent={},
+        kernel_links=(),
+        jobs=(),
+        groups=(),
+        pools=(),
+        state=RunState(launch="up"),
     )
 
 

@@ -95,6 +95,7 @@ def sglang_name(model: str, weights: str) -> str:
     with adapter_module("sglang") as storage, pytest.MonkeyPatch.context() as patch:
         entered = SimpleNamespace(enter=lambda options, members: member)
         patch.setattr(storage, "pool_of_process", entered)
+        patch.setattr(storage.utils, "storage_namespace_seed", None, raising=False)
         patch.setattr(
             storage.HiCacheStorage, "register_mem_pool_host", lambda *_: None, raising=False
         )

@@ -59,6 +59,7 @@ def test_without_a_controller_requests_fail_and_worker_ends_are_queued(
         placed_elsewhere={},
         processes=processes,
         on_hurry=lambda _callback: None,
+        record_end=lambda _process, *, returns, restarts: None,
     )
     said: list[str] = []
 

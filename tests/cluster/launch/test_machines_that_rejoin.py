@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 
 from innet.cluster.emulation.machine_fabric import MachineFabric
+from innet.cluster.emulation.recorded_parts import RecordedMachine
 from innet.cluster.emulation.runs import RunRecord
 from innet.cluster.launch.cluster_network import ClusterNetwork, ClusterOptions
 from innet.cluster.machines.commands import (
@@ -119,7 +120,11 @@ class Launcher(ClusterNetwork):
         self._links.fabric = cast(MachineFabric, NoLinks())
         token = SimpleNamespace(addresses=["127.0.0.1:1"])
         self._listener = cast(MachineListener, SimpleNamespace(token_file=lambda: token))
-        self._record = cast(RunRecord, SimpleNamespace(run_dir=tmp_path))
+        lost = {
+            agent.name: RecordedMachine(nodes=(), state="lost", since_s=0.0) for agent in agents
+        }
+        record = SimpleNamespace(run_dir=tmp_path, machines=lost, save=lambda: None)
+        self._record = cast(RunRecord, record)
         for number, agent in enumerate(agents):
             self._machines[agent.name] = cast(RemoteMachine, agent)
             self._links.take(agent.name, "127.0.0.1", {LINK: ("127.0.0.1", number)})
