@@ -7,6 +7,7 @@ import math
 import os
 import signal
 import sys
+import time
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -27,6 +28,7 @@ from innet.topology import Topology, load_topology
 # Starting a network takes longer than most tests: these use one that is up.
 on_one_network = pytest.mark.asyncio(loop_scope="module")
 
+LEAVING_S = 60.0
 WORKERS = Path(__file__).parent / "workers"
 TWO_BY_TWO = load_topology("star:2").with_workers(2)
 TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--nnodes", "1")
@@ -105,8 +107,12 @@ async def read_until(process: Process, expected: str) -> None:
 
 
 async def jobs_on(session: Session) -> list[Any]:
-    jobs: list[Any] = (await session.status())["s0"]["jobs"]
-    return jobs
+    """The jobs on the switch, once those have left whose processes have ended."""
+    deadline_s = time.monotonic() + LEAVING_S
+    while True:
+        jobs: list[Any] = (await session.status())["s0"]["jobs"]
+        if not jobs or time.monotonic() > deadline_s:
+            return jobs
 
 
 @on_one_network

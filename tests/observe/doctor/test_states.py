@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -16,7 +17,7 @@ import pytest
 
 from innet.cluster.emulation.runs import find_run
 from tests.cli.conftest import registry
-from tests.cli.runs import invoked, read_until, started
+from tests.cli.runs import TIMEOUT_S, invoked, read_until, started
 from tests.faults.links import set_link
 
 __all__ = ["registry"]
@@ -81,7 +82,10 @@ def states() -> dict[str, str]:
 def test_a_killed_spine_is_the_one_cause_of_what_follows() -> None:
     with network("leaf-spine:2x2x1", "--set", "recovery.restart_delay_s=60"):
         killed = pid_of("spine0")
+        deadline_s = time.monotonic() + TIMEOUT_S
         os.kill(killed, signal.SIGKILL)
+        while states()["spine0"] != "restarting":  # the launcher has not noticed yet
+            assert time.monotonic() < deadline_s
         code, (first, *others), _ = diagnosed()
         assert (code, first["check"], first["subject"]) == (1, "restarting_node", "spine0")
         assert "spine0 was killed by signal 9 (SIGKILL)" in first["problem"]
