@@ -43,15 +43,18 @@ Duration lifetime(const RttEstimator& rtt) { return std::max(kLifetime, 3 * rtt.
 
 UnacknowledgedPackets::UnacknowledgedPackets() : rtt_(kFirstTimeout / 10, kLongestTimeout) {}
 
-bool UnacknowledgedPackets::add(const OutgoingPacket& packet, TimePoint now) {
+std::size_t UnacknowledgedPackets::add(const OutgoingPacket& packet, TimePoint now) {
     skip_released();
     if (next_ - oldest_ == ring_.size() && ring_.size() < kMostKept) grow();
-    const bool is_full = next_ - oldest_ == ring_.size();
-    const bool is_too_large = size_ > 0 && bytes_ + packet.size() > kMostKeptBytes;
-    if (is_full || is_too_large) release(oldest_);
-    skip_released();
+    std::size_t given_up = 0;
+    while (size_ > 0 &&
+           (next_ - oldest_ == ring_.size() || bytes_ + packet.size() > kMostKeptBytes)) {
+        release(oldest_);
+        skip_released();
+        ++given_up;
+    }
     keep(packet, 0, now);
-    return !is_full && !is_too_large;
+    return given_up;
 }
 
 void UnacknowledgedPackets::keep(OutgoingPacket packet, std::uint8_t repetitions, TimePoint now) {
@@ -121,7 +124,7 @@ UnacknowledgedPackets::Losses UnacknowledgedPackets::take_lost(TimePoint now,
                                                                std::vector<OutgoingPacket>& into) {
     Losses losses;
     std::size_t timed_out = 0;
-    // What is repeated here is not looked at again.
+    // The repetitions made here, which have later numbers, are not examined in this call.
     const std::uint64_t end = next_;
     for (skip_released(); oldest_ < end; skip_released()) {
         if (deadline_of(oldest_) > now) break;
@@ -182,10 +185,10 @@ LinkReliability::Link& LinkReliability::link_at(FaceId face) {
     return *links_[face];
 }
 
-bool LinkReliability::on_sent(FaceId face, const OutgoingPacket& packet, TimePoint now) {
-    const bool fits = link_at(face).unacknowledged.add(packet, now);
+std::size_t LinkReliability::on_sent(FaceId face, const OutgoingPacket& packet, TimePoint now) {
+    const std::size_t given_up = link_at(face).unacknowledged.add(packet, now);
     schedule(face);
-    return fits;
+    return given_up;
 }
 
 bool LinkReliability::on_received(FaceId face, std::uint64_t number, TimePoint now) {

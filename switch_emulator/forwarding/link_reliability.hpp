@@ -34,9 +34,9 @@ class UnacknowledgedPackets {
 
     /// The number of the next packet.
     std::uint64_t next_number() const { return next_; }
-    /// Keeps the packet, whose header has `next_number()`. False when another one was given up for
-    /// it: at most 4,096 packets and 4 MiB are kept.
-    bool add(const OutgoingPacket& packet, TimePoint now);
+    /// Keeps the packet, whose header has `next_number()`. How many others were given up for it:
+    /// at most 4,096 packets and 4 MiB are kept.
+    std::size_t add(const OutgoingPacket& packet, TimePoint now);
     void on_acknowledged(std::uint64_t number, TimePoint now);
     /// Appends the packets that are to be sent again, with their new numbers, and keeps them.
     Losses take_lost(TimePoint now, std::vector<OutgoingPacket>& into);
@@ -103,7 +103,7 @@ class LinkReliability {
     /// The number of the next packet to `face`.
     std::uint64_t next_number(FaceId face) { return link_at(face).unacknowledged.next_number(); }
     /// As `UnacknowledgedPackets::add`.
-    bool on_sent(FaceId face, const OutgoingPacket& packet, TimePoint now);
+    std::size_t on_sent(FaceId face, const OutgoingPacket& packet, TimePoint now);
     /// True when acknowledgements must be taken before anything else is received.
     bool on_received(FaceId face, std::uint64_t number, TimePoint now);
     void on_acknowledged(FaceId face, const wire::LpView& link, TimePoint now);

@@ -78,8 +78,8 @@ void PacketSender::transmit(FaceId face, const PacketRef& payload, wire::LpField
         return;
     }
     faces_.counters(face).bytes_out += size;
-    if (is_kept && !links.on_sent(face, outbox.queue(face).back(), now_)) {
-        ++faces_.counters(face).given_up_out;
+    if (is_kept) {
+        faces_.counters(face).given_up_out += links.on_sent(face, outbox.queue(face).back(), now_);
     }
 }
 

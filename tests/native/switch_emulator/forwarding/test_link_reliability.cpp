@@ -33,7 +33,7 @@ std::uint64_t number_of(const OutgoingPacket& packet) {
 struct Sender {
     std::uint64_t send(std::size_t size = 100) {
         const std::uint64_t number = kept.next_number();
-        fits = kept.add(numbered(pool, number, size), now);
+        fits = kept.add(numbered(pool, number, size), now) == 0;
         now += 1ms;
         return number;
     }
@@ -193,7 +193,7 @@ TEST_CASE("a dead link gets a few repetitions for each timeout") {
         repeated += link.repeat().size();
     }
     CHECK(repeated <= 8 * 12);
-    // What waits behind them is forgotten soon.
+    // The packets that no timeout has repeated are given up after a second.
     for (const TimePoint end = link.now + 3s; link.now < end && link.kept.size() > 0;) {
         link.now = link.kept.next_deadline();
         link.repeat();
@@ -213,6 +213,11 @@ TEST_CASE("a link keeps a bounded number of packets and of bytes") {
     for (int i = 0; i < 200; ++i) large.send(64 * 1024);
     CHECK(large.kept.size() == 63);
     CHECK(large.pool.bytes_in_use() < 6 << 20);
+    Sender mixed;  // each large packet takes the place of many small ones
+    for (int i = 0; i < 4000; ++i) mixed.send();
+    for (int i = 0; i < 200; ++i) mixed.send(64 * 1024);
+    CHECK(mixed.kept.size() == 63);
+    CHECK(mixed.pool.bytes_in_use() < 6 << 20);
 }
 
 TEST_CASE("acknowledgements of packets that were never sent change nothing") {
