@@ -80,7 +80,7 @@ class Overview(StrictModel):
     pools: list[dict[str, Any]] = Field(default_factory=list)
     cut: list[Ends] = Field(default_factory=list)
     silence: str = ""
-    """Why there is none; empty without a controller."""
+    """Why the controller gave no view; empty when it did, or when the run has no controller."""
 
 
 class RunReader:

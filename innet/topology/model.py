@@ -188,7 +188,7 @@ class Topology(Part):
         return link
 
     def _near(self, u: str, v: str) -> str:
-        """What there is in place of a link."""
+        """A hint at links or nodes that exist, where two nodes have no link."""
         for node in (u, v):
             if node not in self.nodes:
                 hint = did_you_mean(node, self.nodes) or "`innet topology show` lists its nodes"

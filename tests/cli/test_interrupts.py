@@ -97,16 +97,21 @@ main()
 """
 
 
-@pytest.mark.parametrize("module", ["typer", "innet.cli.commands.topology"])
-def test_one_interrupt_during_imports_is_enough(module: str) -> None:
-    program = INTERRUPTED_IMPORT.format(module=module)
-    ended = subprocess.run(
+def ran(program: str) -> subprocess.CompletedProcess[str]:
+    """A program of Python at its end."""
+    return subprocess.run(
         [sys.executable, "-c", program],
         capture_output=True,
         text=True,
         timeout=TIMEOUT_S,
         check=False,
     )
+
+
+@pytest.mark.parametrize("module", ["typer", "innet.cli.commands.topology"])
+def test_one_interrupt_during_imports_is_enough(module: str) -> None:
+    program = INTERRUPTED_IMPORT.format(module=module)
+    ended = ran(program)
     assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
 
 
@@ -140,13 +145,7 @@ main()
 
 
 def test_interrupts_during_shutdown_do_not_change_the_status() -> None:
-    ended = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED_END],
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
+    ended = ran(INTERRUPTED_END)
     assert (ended.returncode, ended.stderr) == (130, "")
 
 
@@ -178,11 +177,5 @@ def test_the_second_interrupt_ends_a_simulation_at_once(
     second: str, printed: tuple[str, str]
 ) -> None:
     program = TWO_INTERRUPTS.format(second=second)
-    ended = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
+    ended = ran(program)
     assert (ended.returncode, (ended.stdout, ended.stderr)) == (130, printed)

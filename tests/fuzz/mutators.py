@@ -57,7 +57,7 @@ class ByteMutator:
 
 
 class JsonMutator:
-    """Makes inputs of seeds that end in a JSON object; those that are none are only cut up.
+    """Makes inputs from seeds that end in a JSON object; of other seeds, bytes alone are changed.
 
     One to six values are replaced by a lie or by another value of the document, or are missing;
     in one input of four, bytes are changed. The documents are encoded once: a change is of text.

@@ -57,7 +57,7 @@ class ObjectMemory {
         charge_ = charge;
         return true;
     }
-    /// What the object takes of a budget; 0: no memory is reserved.
+    /// Bytes that the object counts for in its budget; 0: no memory is reserved.
     std::uint64_t charge() const { return charge_; }
     /// The object, once its fetch is done.
     std::span<std::uint8_t> bytes() const { return bytes_; }

@@ -72,7 +72,7 @@ class Fabric(ABC):
         """Give a link other properties.
 
         Returns:
-            What the nodes at its ends have to model from now on.
+            The shape that both nodes at its ends model from now on.
         """
         shape = LinkShape.of(link)
         return shape if is_up else shape.cut()

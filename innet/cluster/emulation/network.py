@@ -369,15 +369,15 @@ class Network:
         fabric = self._entered_fabric()
         return await fabric.counters([self.config(node).node for node in asked])
 
-    async def change_link(self, link: Link, *, is_up: bool) -> dict[str, LinkShape]:
+    async def change_link(self, link: Link, *, is_up: bool) -> LinkShape:
         """Give a link other properties than in the topology, or cut it.
 
         Processes that start later find it so. A node of another machine that restarts meanwhile
         has the link of the topology again.
 
         Returns:
-            What each node at its ends models from now on, by the node's name; running processes
-            do not know it yet.
+            The shape that both nodes at its ends model from now on; running processes do not know
+            it yet.
         """
         shape = await self._entered_fabric().change(link, is_up=is_up)
         for node, peer in (link.nodes, link.nodes[::-1]):
@@ -389,7 +389,7 @@ class Network:
             self._configs[node] = config.model_copy(update={"faces": faces})
             if node in self._nodes_here():
                 self._write_config(node)
-        return dict.fromkeys(link.nodes, shape)
+        return shape
 
     def _write_config(self, node: str) -> None:
         write_private(self.config_path(node), self._configs[node].model_dump_json(indent=2))

@@ -77,9 +77,9 @@ class LinkChanges:
 
     async def _apply(self, link: Link, *, is_up: bool) -> list[str]:
         """Change the link for all; which nodes do not know it, for people."""
-        shapes = await self._network.change_link(link, is_up=is_up)
+        shape = await self._network.change_link(link, is_up=is_up)
         (a, b) = link.nodes
-        results = await asyncio.gather(self._inform(a, b, shapes[a]), self._inform(b, a, shapes[b]))
+        results = await asyncio.gather(self._inform(a, b, shape), self._inform(b, a, shape))
         return [result for result in results if result]
 
     async def _inform(self, node: str, peer: str, shape: LinkShape) -> str:

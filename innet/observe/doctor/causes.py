@@ -44,8 +44,8 @@ def _cause(seen: Observation, finding: Finding, found: Sequence[Finding]) -> Fin
 def _reaches(seen: Observation, cause: Finding, nodes: set[str]) -> bool:
     """Whether a cause can have an effect at ``nodes``.
 
-    What parts the network has effects anywhere. A node without processor delays its neighbours,
-    and all others of its machine where processes emulate the links.
+    A lost node or a cut link can have an effect at every node. A node without processor time delays
+    its neighbours, and all nodes of its machine where processes emulate the links.
     """
     if cause.check != "starved_node" or seen.after.status.run.mode == "local":
         return True
